@@ -4,6 +4,7 @@ nothing left to chance or to the order of tests."""
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -27,20 +28,32 @@ def _traps_at_amx() -> bool:
     return subprocess.run([sys.executable, "-c", PRODUCT], check=False).returncode == -signal.SIGILL
 
 
+gc.disable()  # until all tests are there: what is imported meanwhile stays
+
 # All of this must be set before torch is imported, which the plugins below do.
 os.environ["STATSNET_PATIENCE_S"] = "0"  # what is not quiet is the tests themselves
 os.environ["STATSNET_DEVICE_LOCK"] = "0"  # two of them may measure at once: their times are not looked at
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny operators would spend their time in barriers
-os.environ["STATSNET_CACHE"] = tempfile.mkdtemp(prefix="tests-of-statsnet-")  # of each worker
-atexit.register(shutil.rmtree, os.environ["STATSNET_CACHE"], ignore_errors=True)
+for name in ("STATSNET_CACHE", "TORCHINDUCTOR_CACHE_DIR"):  # of each worker
+    os.environ[name] = tempfile.mkdtemp(prefix="tests-of-statsnet-")
+    atexit.register(shutil.rmtree, os.environ[name], ignore_errors=True)
+# Libraries set these when a test imports them; but while variables change, no measuring process is forked.
+os.environ.update(KMP_DUPLICATE_LIB_OK="True", KMP_INIT_AT_FORK="FALSE", GRPC_ENABLE_FORK_SUPPORT="0")
 if _traps_at_amx():
     os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 
-# `--hypothesis-profile default` looks for other examples than the usual ones.
-settings.register_profile("tests", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `--hypothesis-profile default` looks for more examples, and others than the usual ones.
+settings.register_profile(
+    "tests", max_examples=50, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("tests")
 
 pytest_plugins = ["benchmark_programs", "measuring", "networks"]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def _forget_the_test() -> None:

@@ -20,7 +20,7 @@ from statsnet.blocks.resample import PadKind, ResizeKind, SampleKind
 from statsnet.blocks.scatter import ScatterAddKind
 from statsnet.blocks.softmax import SoftmaxKind
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import tensors_of
+from statsnet.signatures.operators import first_tensor
 
 KINDS: dict[str, BlockKind] = {
     kind.name: kind
@@ -47,8 +47,8 @@ def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) 
     """What a block's rule says of a motif; None if it counts on arguments of another form, as a softmax over an axis of
     a tensor without axes, or if what it reads or writes is empty. A file from elsewhere may hold arguments that torch
     could not have been called with."""
-    first = motif[0]
-    if any(0 in tensor.shape for side in (first.args, first.outputs) for tensor in tensors_of(side)[:1]):
+    read, written = first_tensor(motif[0].args), first_tensor(motif[0].outputs)
+    if (read and 0 in read.shape) or (written and 0 in written.shape):
         return None
     try:
         return rule(motif)

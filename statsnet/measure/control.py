@@ -20,7 +20,8 @@ proxy of the largest GPU takes minutes a step on a CPU; what a stranger asks for
 class Control:
     """`label` names the task in progress and errors. If a task of a group `may_fail`, its failure is a result (Failure)
     and no error. It may take `timeout_s` in all, and `silent_s` without a word of its progress. `peak_bytes` is the
-    memory that it is known to need. `under` is put before the process's command, as for ncu. `writes` are folders of
+    memory that it is known to need. `under` is put before the process's command, as for ncu. `rank_env` are variables
+    of one of several processes, which libraries read when it joins the others, and not before. `writes` are folders of
     this command's, beside the process's own, that it may write to in a sandbox."""
 
     setting: Setting = BASELINE
@@ -31,6 +32,7 @@ class Control:
     peak_bytes: int | None = None
     under: Sequence[str] = ()
     env: dict[str, str] = field(default_factory=dict)
+    rank_env: dict[str, str] = field(default_factory=dict)
     writes: Sequence[str] = ()
 
 

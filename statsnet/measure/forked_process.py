@@ -189,14 +189,22 @@ atexit.register(close_server)
 
 
 def fork_process(
-    task: str, folder: Path, variables: Mapping[str, str], *, takes_turns: bool, output: int, events: int
+    task: str,
+    folder: Path,
+    variables: Mapping[str, str],
+    *,
+    rank_env: dict[str, str],
+    takes_turns: bool,
+    output: int,
+    events: int,
 ) -> ForkedProcess | None:
-    """A process that runs the task in `folder`, of the class `task` ("module:Class"). None if it has to be a fresh one
-    now: on systems other than Linux, with SWITCH set to 0, if the variables have just changed, or without a server."""
+    """A process that runs the task in `folder`, of the class `task` ("module:Class"), with `rank_env` of its own. None
+    if it has to be a fresh one now: on systems other than Linux, with SWITCH set to 0, if the variables have just
+    changed, or without a server."""
     if sys.platform != "linux" or os.environ.get(SWITCH) == "0":
         return None
     surroundings = Surroundings(variables, frozenset(os.sched_getaffinity(0)))
-    request = Request(folder=str(folder), task=task, directory=os.getcwd())
+    request = Request(folder=str(folder), task=task, directory=os.getcwd(), variables=rank_env)
     stdin_fd, stdin = _standard_input(takes_turns)
     process = None
     try:

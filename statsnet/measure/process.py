@@ -25,7 +25,7 @@ import msgspec
 from statsnet.environment import ALLOCATOR_ENV, describe, quota_env
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import MeasurementError, ProcessError
-from statsnet.measure import end_with_parent, sandbox
+from statsnet.measure import device_lock, end_with_parent, sandbox
 from statsnet.measure.control import DEFAULT, Control, Job
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process
@@ -75,13 +75,14 @@ def run_job(job: Job[R], *, report: Report = silent) -> R:
 
 def child_environment(control: Control = DEFAULT) -> dict[str, str]:
     """This process's variables, those of the allocator (unless STATSNET_ALLOCATOR=system), of a container's quota of
-    CPU time, of the setting and of the control.
+    CPU time, of the setting and of the control; and no lock of a device, which the command holds for it.
 
     The child finds the same modules as this process, and no others in the working directory.
     """
     allocator = {} if os.environ.get("STATSNET_ALLOCATOR") == "system" else ALLOCATOR_ENV
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**allocator, **quota_env(), **os.environ, "PYTHONPATH": path, **control.setting.env, **control.env}
+    own = {device_lock.SWITCH: "0", "PYTHONPATH": path}
+    return {**allocator, **quota_env(), **os.environ, **own, **control.setting.env, **control.env}
 
 
 def measuring_environment(device: str = "cpu") -> Environment:
@@ -164,6 +165,7 @@ class MeasuringProcess(Generic[R]):
                     class_name(self._task),
                     self._folder,
                     variables,
+                    rank_env=control.rank_env,
                     takes_turns=self._takes_turns,
                     output=output.fileno(),
                     events=writing_end,
@@ -174,7 +176,7 @@ class MeasuringProcess(Generic[R]):
             within = sandbox.around(self._folder, *map(Path, control.writes))
             return _FreshProcess(
                 [*_ENDING_WITH_THIS, str(os.getpid()), *within, *program],
-                env=variables,
+                env=variables | control.rank_env,
                 stdin=subprocess.PIPE if self._takes_turns else subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from statsnet.errors import StatsNetError
-from statsnet.measure import device_lock
 from statsnet.measure.end_with_parent import end_with_parent
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.task import Context, Event, decode_task, encode_error, to_json
@@ -25,7 +24,6 @@ from statsnet.workloads import settings
 
 def main(folder: Path, events_fd: int) -> int:
     end_with_parent()
-    os.environ[device_lock.SWITCH] = "0"  # the command holds the lock for what is started here, too
     message = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     try:
         result = _run(message, events_fd)

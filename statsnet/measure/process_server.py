@@ -62,12 +62,14 @@ _CUDA_NOT_INITIALIZED = 3
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A task: its folder, its class ("module:Class") and the working directory. Four file descriptors travel along: the
-    line to whoever wants the process, its standard input, its output, and the pipe for its events."""
+    """A task: its folder, its class ("module:Class"), the working directory, and the variables that it has beside the
+    server's. Four file descriptors travel along: the line to whoever wants the process, its standard input, its output,
+    and the pipe for its events."""
 
     folder: str
     task: str
     directory: str
+    variables: dict[str, str]
 
     @property
     def modules_file(self) -> Path:
@@ -191,6 +193,7 @@ class _Server:
                 os.close(stdin_fd)
                 os.close(output_fd)
                 os.chdir(request.directory)
+                os.environ.update(request.variables)
                 code = _run(request, events_fd)
         except SystemExit as stop:
             code = _exit_code(stop)

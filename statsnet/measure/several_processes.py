@@ -65,10 +65,11 @@ def run_in_group(
 def _run_at(port: int, task: Task[R], processes: int, control: Control, timeout_s: float, report: Report) -> R:
     """Whose first process listens at a port that was free a moment ago."""
     said: queue.SimpleQueue[Progress | _Ended[R]] = queue.SimpleQueue()
+    env = {**control.env, **_threads(processes, control)}
     with contextlib.ExitStack() as stack:
         for rank in range(processes):
-            variables = _variables(rank, processes, port, control)
-            process = MeasuringProcess(task, replace(control, env={**control.env, **variables}))
+            own = replace(control, env=env, rank_env=_variables(rank, processes, port))
+            process = MeasuringProcess(task, own)
             stack.enter_context(process)
             thread = threading.Thread(target=_follow, args=(rank, process, said))
             thread.start()
@@ -140,17 +141,20 @@ def _no_answer(
     )
 
 
-def _variables(rank: int, processes: int, port: int, control: Control) -> dict[str, str]:
-    """Torchrun's, with a name for the run, and this rank's part of the cores, unless the user has said how many threads
-    there are to be."""
-    variables = {
+def _variables(rank: int, processes: int, port: int) -> dict[str, str]:
+    """Torchrun's, with a name for the run."""
+    return {
         "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", "WORLD_SIZE": str(processes),
         "LOCAL_WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
         RUN_VARIABLE: "nproc", "TORCHELASTIC_USE_AGENT_STORE": "False",  # which only a torchrun around this one has
     }  # fmt: skip
-    if "OMP_NUM_THREADS" not in os.environ and "OMP_NUM_THREADS" not in control.setting.env:
-        variables["OMP_NUM_THREADS"] = str(max(1, usable_cores() // processes))
-    return variables
+
+
+def _threads(processes: int, control: Control) -> dict[str, str]:
+    """A rank's part of the cores, unless the user has said how many threads there are to be."""
+    if "OMP_NUM_THREADS" in os.environ or "OMP_NUM_THREADS" in control.setting.env:
+        return {}
+    return {"OMP_NUM_THREADS": str(max(1, usable_cores() // processes))}
 
 
 def _free_port() -> int:

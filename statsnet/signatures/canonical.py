@@ -16,6 +16,7 @@ import secrets
 import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from statsnet.signatures import packed
 SIGNIFICANT_DIGITS = 9
 LINE_WIDTH = 110
 MAX_DEPTH = 32
+LONGEST_WORD = 60
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 MAX_PARTS = 2_000_000
 """Lists and objects in a file: each takes two characters there, and 60 bytes of memory and more when it is read."""
@@ -88,10 +90,13 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _compact(value: Any) -> str:
-    if type(value) is float:
+    kind = type(value)  # asking what else a value might be takes longer than writing it
+    if kind is float:
         return number_text(value)
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_key(k)}:{_compact(value[k])}" for k in sorted(value)) + "}"
+    if kind is str:
+        return _quoted(value)
+    if kind is dict or (kind is not list and isinstance(value, Mapping)):
+        return "{" + ",".join([f"{_key(k)}:{_compact(value[k])}" for k in sorted(value)]) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(_compact, value)) + "]"
     if value is None or isinstance(value, (bool, str)):
@@ -104,7 +109,17 @@ def _compact(value: Any) -> str:
 def _key(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(f"the key {key!r} is not a string")
-    return json.dumps(key)
+    return _quoted(key)
+
+
+def _quoted(text: str) -> str:
+    return _quoted_word(text) if len(text) <= LONGEST_WORD else json.dumps(text)
+
+
+@lru_cache(10_000)
+def _quoted_word(word: str) -> str:
+    """The same few are in every row: names of fields, operators and dtypes."""
+    return json.dumps(word)
 
 
 def _pretty(value: Any, indent: int) -> str:

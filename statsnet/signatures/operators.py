@@ -15,8 +15,9 @@ An argument is encoded as JSON:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -127,15 +128,22 @@ def is_tensor(arg: Any) -> bool:
 
 def tensors_of(args: Iterable[Any]) -> list[TensorSpec]:
     """All tensors in encoded arguments, in order, with lists flattened and repetitions written out."""
-    tensors: list[TensorSpec] = []
+    return list(_each_tensor(args))
+
+
+def first_tensor(args: Iterable[Any]) -> TensorSpec | None:
+    """The first of `tensors_of`, if there is one."""
+    return next(_each_tensor(args), None)
+
+
+def _each_tensor(args: Iterable[Any]) -> Iterator[TensorSpec]:
     for arg in args:
         if is_tensor(arg):
-            tensors.append(TensorSpec.from_dict(arg))
+            yield TensorSpec.from_dict(arg)
         elif isinstance(arg, dict) and "tensors" in arg:
             for entry in flatten_tensor_list(arg["tensors"]):
                 if entry is not None:
-                    tensors.extend([TensorSpec.from_dict(entry)] * entry.get("times", 1))
-    return tensors
+                    yield from repeat(TensorSpec.from_dict(entry), entry.get("times", 1))
 
 
 def bytes_of(args: Iterable[Any], outputs: Iterable[Any]) -> int:
@@ -145,8 +153,8 @@ def bytes_of(args: Iterable[Any], outputs: Iterable[Any]) -> int:
 
 def dtype_of(args: Iterable[Any], outputs: Iterable[Any]) -> str:
     """Dtype of the first tensor that is read, else of the first that is written; `none` if there is none."""
-    tensors = tensors_of(args) or tensors_of(outputs)
-    return tensors[0].dtype if tensors else "none"
+    first = first_tensor(args) or first_tensor(outputs)
+    return "none" if first is None else first.dtype
 
 
 MAX_FILE_TENSORS = 200_000

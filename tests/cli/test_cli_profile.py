@@ -7,16 +7,14 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from cli_support import GOLDEN, Cli, WhenSaid, command, environment, read
+from cli_support import GOLDEN, Cli, WhenSaid, environment, read
+from forked_programs import forked
 
 from statsnet.cli import main
 from statsnet.environment import slug
@@ -71,25 +69,8 @@ def test_sizes_set_by_hand_make_it_a_model_of_ones_own(cli: Cli, here: Path) -> 
 
 def test_processes_that_run_a_step_together(here: Path) -> None:
     """However long their steps take, all take the same number, or they would wait for each other for ever."""
-    group = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    profile = (
-        "-m",
-        "statsnet",
-        "profile",
-        "micro/deepbench_all_reduce",
-        "--preset",
-        "tiny",
-        "-o",
-        "two.json",
-    )
-    done = subprocess.run(
-        [sys.executable, *group, *profile, *QUICK],
-        cwd=here,
-        env=environment(here),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    words = ("profile", "micro/deepbench_all_reduce", "--preset", "tiny", "-o", "two.json", *QUICK)
+    done = forked("-m", "statsnet", *words, folder=here, ranks=2, variables=environment(here))
     assert done.returncode == 0, done.stderr
     signature = load_signature(here / "two.json")
     assert "collective" in {c.category for c in signature.clusters}
@@ -211,34 +192,21 @@ def test_a_full_disk_leaves_nothing_behind(
     assert not [p for p in here.rglob("*") if p.is_file()]
 
 
-def test_ctrl_c_in_the_middle_leaves_nothing_behind(here: Path, model: str) -> None:
-    process = subprocess.Popen(
-        command("profile", f"{model}:slow", "-o", "x.json"),
-        cwd=here,
-        env=environment(here),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # in the background a shell has it ignored
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline() == "building the model\n"
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
-    assert "interrupted" in errors
-    assert nothing_is_left(here)
-
-
-def test_nor_does_a_request_to_end(here: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle_leaves_nothing_behind(
+    number: signal.Signals, code: int, here: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(here.parent / "tmp"))
     monkeypatch.chdir(here)
-    ends = partial(signal.raise_signal, signal.SIGTERM)
-    with contextlib.redirect_stderr(WhenSaid("building the model", ends)) as errors:
-        assert main(["profile", f"{model}:slow", "-o", "x.json"]) == 143
-    assert "building the model" in errors.getvalue() and "Traceback" not in errors.getvalue()
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background a shell has it ignored
+    try:
+        with contextlib.redirect_stderr(WhenSaid("building the model", partial(signal.raise_signal, number))) as errors:
+            assert main(["profile", f"{model}:slow", "-o", "x.json"]) == code
+    finally:
+        signal.signal(signal.SIGINT, heard)
+    said = errors.getvalue()
+    assert "building the model" in said and "Traceback" not in said
+    assert ("interrupted" in said) == (number == signal.SIGINT)
     assert nothing_is_left(here)
 
 

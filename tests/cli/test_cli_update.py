@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_support import member, read, write_proxy
 from device_tables import gemm_record
-from synthesis_builders import GEMM, RELU, measured, small_signature
+from synthesis_builders import GEMM, RELU, few_jumps, measured, small_signature
 
 from statsnet.cli import main
 from statsnet.devices.device_record import save_record
@@ -45,6 +45,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def there(record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A database of one counted workload and one device; a proxy `p` for the workload; a signature `new.json`."""
+    few_jumps(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("statsnet.measure.cache.cache_dir", lambda: tmp_path / "cache")
     save_signature(tmp_path / "db" / "meta" / "cv" / "tiny.inference.json", TINY)

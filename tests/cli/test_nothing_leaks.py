@@ -17,6 +17,7 @@ import pytest
 from cli_support import command, environment, write_result
 from device_tables import gemm_record
 from recording_files import launch, operator, span, training_step, write
+from synthesis_builders import few_jumps
 
 from statsnet.cli.app import main
 from statsnet.devices.device_record import save_record
@@ -257,6 +258,7 @@ def test_nor_does_a_proxy_tell(
     here = tmp_path / "here"
     (here / "gringotts").mkdir(parents=True)
     monkeypatch.chdir(here)
+    few_jumps(monkeypatch)
     save_record(here / "db" / "devices" / "acme-one.json.gz", gemm_record())
     named = here / "gringotts" / "horcrux.json"
     named.write_bytes(profiled.signature.read_bytes())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from device_tables import gemm_record
-from synthesis_builders import TINY, measured, moved, play
+from synthesis_builders import TINY, few_jumps, measured, moved, play
 
 from benchmarks.diagnostics import left_out_devices
 from statsnet.devices import record as recording
@@ -85,6 +85,7 @@ def test_a_proxy_is_made_from_the_record_alone(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    few_jumps(monkeypatch)
     tasks = play(monkeypatch, recorded_bench, run)
     save_signature(tmp_path / "z80.json", record)
     options = MakeOptions(
@@ -122,6 +123,7 @@ def for_acme_one(db: ProfilesDB, tmp_path: Path) -> MakeOptions:
 
 def test_a_proxy_for_a_device_that_tables_recorded(for_acme_one: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted sizes are the target, blocks are captured without memory, and times come from the tables' models."""
+    few_jumps(monkeypatch)
     tasks = play(monkeypatch, recorded_bench, run)
     options = replace(for_acme_one, device="recorded:acme")
     proxy = synthesize(ProxyRequest(mix_text="recsys:1", budget_s=1e-3), options)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from exporting import mix_of
 from torch.utils.flop_counter import FlopCounterMode
 
 from statsnet.analysis.audit_files import audit_path
+from statsnet.cli import main
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.evaluation.validate import ValidateOptions, validate_proxy
 from statsnet.exports.build_manifest import ROOFLINE, manifest_of_mix
@@ -26,6 +25,7 @@ from statsnet.exports.scaling import scaled
 from statsnet.exports.simulator_proxy import SimulatorProxy, manifest_of_simulation, simulator_proxy
 from statsnet.exports.subjects import manifest_of_proxy
 from statsnet.measure.network_file import load_network
+from statsnet.measure.process import MeasuringProcess
 from statsnet.profiling.costs import cost_of
 from statsnet.proxy.folder import open_proxy
 from statsnet.proxy.private_fit import fingerprints_in
@@ -212,18 +212,15 @@ def test_whoever_makes_the_fit_its_figures_are_rounded_and_audited(tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_it_is_made_without_measuring(tmp_path: Path) -> None:
-    """The command, in a process of its own in which no task can be run."""
-    arguments = ["synthesize", "--mix", "recsys/ncf:0.5,cv/alexnet:0.5", "--macs", "2M", "-o", str(tmp_path / "p")]
-    code = (
-        "import sys, statsnet.measure.process as p\n"
-        "p.MeasuringProcess.__init__ = None\n"
-        "from statsnet.cli import main\n"
-        f"sys.exit(main({arguments!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Nothing of it was measured" in done.stdout and "not preserved" in done.stdout
+def test_it_is_made_without_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command, in a process in which no task can be run."""
+    monkeypatch.setattr(MeasuringProcess, "__init__", None)
+    words = ["synthesize", "--mix", "recsys/ncf:0.5,cv/alexnet:0.5", "--macs", "2M", "-o", str(tmp_path / "p")]
+    assert main(words) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "Nothing of it was measured" in said and "not preserved" in said
     assert open_proxy(tmp_path / "p").spec.simulation is not None
 
 

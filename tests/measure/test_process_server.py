@@ -28,7 +28,6 @@ from measuring import assert_all_end
 from statsnet.errors import MeasurementError
 from statsnet.measure import forked_process
 from statsnet.measure.control import Control
-from statsnet.measure.forked_process import close_server
 from statsnet.measure.process import MeasuringProcess, run
 from statsnet.measure.process_server import WITHOUT_CUDA, cuda_is_initialized
 
@@ -47,16 +46,33 @@ MODULES = (
 
 
 @pytest.fixture
-def new_server() -> Iterator[None]:
-    close_server()
-    yield
-    close_server()
+def empty_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an empty module that stands for torch in processes from now on: servers import it first of all,
+    which takes seconds, and few tasks here use it."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    (folder / "torch.py").touch()
+    monkeypatch.syspath_prepend(folder)
+    return folder
 
 
 @pytest.fixture
-def settled() -> None:
-    """The server is there, and has this process's variables, whichever test ran before."""
-    run(Environment())
+def new_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """That of other tests goes on."""
+    monkeypatch.setattr(forked_process, "_current", current := forked_process._Current())
+    yield
+    current.close()
+
+
+@pytest.fixture
+def light_server(empty_torch: Path, new_server: None) -> None:
+    """A new one that is ready within a moment."""
+
+
+@pytest.fixture
+def settled(light_server: None) -> None:
+    """The server is there."""
+    assert is_forked()
 
 
 def is_forked() -> bool:
@@ -67,7 +83,7 @@ def server_pid() -> int:
     return int(run(Environment())["parent"])
 
 
-@pytest.mark.usefixtures("new_server")  # beside one with other variables the first process is a fresh one
+@pytest.mark.usefixtures("light_server")  # beside one with other variables the first process is a fresh one
 def test_all_processes_come_from_one_server() -> None:
     first, second = run(Environment()), run(Environment())
     assert first["parent"] == second["parent"] != os.getpid()
@@ -86,6 +102,7 @@ def test_random_numbers_are_drawn_anew() -> None:
     assert len({*by_python}) == len({*by_numpy}) == 2
 
 
+@pytest.mark.usefixtures("light_server")
 @pytest.mark.parametrize(("status", "initialized"), [(3, False), (0, True), (201, True)])
 def test_a_server_that_has_initialized_cuda_forks_nothing(
     status: int, initialized: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -97,10 +114,8 @@ def test_a_server_that_has_initialized_cuda_forks_nothing(
     source.write_text(f"int cuCtxGetCurrent(void **context) {{ return {status}; }}")
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
     assert cuda_is_initialized(str(library)) == initialized
-    monkeypatch.setattr(forked_process, "_current", current := forked_process._Current())
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     assert is_forked() != initialized
-    current.close()
 
 
 def test_a_copy_asks_cuda_itself() -> None:
@@ -109,16 +124,16 @@ def test_a_copy_asks_cuda_itself() -> None:
 
 
 class TestModules:
-    @pytest.mark.usefixtures("new_server")
+    @pytest.mark.usefixtures("light_server")
     def test_what_a_task_needed_is_there_for_the_next_of_its_class(self) -> None:
         assert [run(Importing(LIBRARY)) for _ in range(3)] == [False, True, True]
 
-    @pytest.mark.usefixtures("new_server")
+    @pytest.mark.usefixtures("light_server")
     def test_other_tasks_do_not_wait_for_it(self) -> None:
         run(Importing(LIBRARY))
         assert not run(ImportingAsWell(LIBRARY))
 
-    @pytest.mark.usefixtures("new_server")
+    @pytest.mark.usefixtures("light_server")
     def test_a_users_module_is_never_shared(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "users_own.py").touch()
         monkeypatch.syspath_prepend(tmp_path)
@@ -132,7 +147,7 @@ class TestModules:
         model.write_text("def make():\n    return 1 + 1\n")
         assert run(Calling(f"{model}:make")) == 2
 
-    @pytest.mark.usefixtures("new_server")
+    @pytest.mark.usefixtures("light_server")
     def test_what_changes_a_setting_is_not_shared(self) -> None:
         assert [run(ChangingASetting(LIBRARY)) for _ in range(2)] == [False, False]
         assert not run(ImportingAsWell(LIBRARY))
@@ -148,7 +163,7 @@ class TestSurroundings:
         assert (seen["parent"], seen["EXTRA"]) == (os.getpid(), "yes")
         assert server_pid() == server
 
-    @pytest.mark.usefixtures("new_server")
+    @pytest.mark.usefixtures("light_server")
     def test_a_change_that_lasts_makes_a_new_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         server = server_pid()
         monkeypatch.setenv("EXTRA", "yes")
@@ -156,7 +171,7 @@ class TestSurroundings:
         assert run(Environment())["EXTRA"] == "yes"
         assert server_pid() != server
 
-    @pytest.mark.usefixtures("new_server")
+    @pytest.mark.usefixtures("light_server")
     def test_a_server_in_use_is_not_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with MeasuringProcess(Environment()) as process:
             monkeypatch.setenv("EXTRA", "yes")
@@ -164,7 +179,7 @@ class TestSurroundings:
             assert process.result()["EXTRA"] is None
         assert is_forked()
 
-    @pytest.mark.usefixtures("new_server")
+    @pytest.mark.usefixtures("light_server")
     @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
     def test_other_cores(self) -> None:
         cores = os.sched_getaffinity(0)
@@ -187,9 +202,8 @@ class TestSurroundings:
 def test_operators_still_run_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the server has imported, it has started no threads that its copies would wait for."""
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    task = InParallel(modules=MODULES)
-    for _ in range(2):  # the second time, the server has imported them
-        assert run(task, Control(timeout_s=600.0)) == 2
+    run(InParallel(modules=MODULES, only_says_so=True))  # the server imports them for the next one
+    assert run(InParallel(modules=MODULES), Control(timeout_s=600.0)) == 2
 
 
 class TestTheServersEnd:
@@ -205,16 +219,15 @@ class TestTheServersEnd:
         assert_all_end([killed])
         assert list(temporary_files.iterdir()) == []
 
-    @pytest.mark.usefixtures("new_server")
+    @pytest.mark.usefixtures("light_server")
     def test_one_that_cannot_start_is_tried_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(forked_process._current, "_is_broken", False)  # and so again after this test
         with monkeypatch.context() as changed:
             changed.setattr(forked_process, "_MODULE", "no_such_module")
             assert not is_forked()
         assert not is_forked()
 
     @pytest.mark.parametrize("ending", ["", "os.kill(os.getpid(), 9)"])
-    def test_it_ends_with_its_parent(self, ending: str) -> None:
+    def test_it_ends_with_its_parent(self, ending: str, empty_torch: Path) -> None:
         program = (
             "import os\nfrom fake_tasks import Environment\nfrom statsnet.measure.process import run\n"
             f"print(run(Environment())['parent'], flush=True)\n{ending}"

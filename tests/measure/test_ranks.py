@@ -13,7 +13,6 @@ import torch.distributed as dist
 from statsnet import environment
 from statsnet.environment.launch import launched_together
 from statsnet.errors import DeviceError
-from statsnet.measure.control import DEFAULT
 from statsnet.measure.rank_ends import lost_another
 from statsnet.measure.ranks import Ranks
 from statsnet.measure.several_processes import _variables
@@ -74,7 +73,7 @@ def of_profile(device: str, machine: Machine) -> tuple[bool, str]:
         ({}, False),
         (CLUSTER, False),
         (TORCHRUN, True),
-        (_variables(1, 2, 29500, DEFAULT), True),
+        (_variables(1, 2, 29500), True),
         ({**TORCHRUN, "WORLD_SIZE": "1"}, False),
         ({**TORCHRUN, "WORLD_SIZE": "two"}, False),
         ({"TORCHELASTIC_RUN_ID": "none"}, False),

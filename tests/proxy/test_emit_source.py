@@ -46,7 +46,7 @@ def test_every_kind_is_there_once(mode: str, write_source: Source) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_imports_torch_and_the_standard_library_alone(mode: str, write_source: Source) -> None:
-    """And pynvml, which it can do without: the test below runs where it is not installed."""
+    """And pynvml, which it can do without: networks run by themselves where it is not installed, too."""
     for node in ast.walk(ast.parse(write_source(mode))):
         if isinstance(node, ast.Import):
             roots = {alias.name.partition(".")[0] for alias in node.names}
@@ -58,6 +58,7 @@ def test_imports_torch_and_the_standard_library_alone(mode: str, write_source: S
         assert roots <= {"torch", "pynvml", *sys.stdlib_module_names}
 
 
+@pytest.fixture(scope="module")
 def variants(write_source: Source, small_blocks: list[Any]) -> dict[str, str]:
     """Networks of all blocks and of one kind each, so that each shows what only others use."""
     texts = {mode: write_source(mode) for mode in MODES} | {"run.py": run_source()}
@@ -68,8 +69,8 @@ def variants(write_source: Source, small_blocks: list[Any]) -> dict[str, str]:
     return texts
 
 
-def test_nothing_is_unused(write_source: Source, small_blocks: list[Any]) -> None:
-    for name, text in variants(write_source, small_blocks).items():
+def test_nothing_is_unused(variants: dict[str, str]) -> None:
+    for name, text in variants.items():
         tree = ast.parse(text)
         assert not (defined(tree) - used(tree) - {"main"}), name  # a network calls run.py's main
 
@@ -91,9 +92,9 @@ def used(tree: ast.Module) -> set[str]:
     return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
-def test_ruff_finds_nothing(write_source: Source, small_blocks: list[Any], tmp_path: Path) -> None:
+def test_ruff_finds_nothing(variants: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("ruff")
-    for number, text in enumerate(variants(write_source, small_blocks).values()):
+    for number, text in enumerate(variants.values()):
         (tmp_path / f"network_{number}.py").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--line-length", "120"]
     done = subprocess.run(
@@ -107,7 +108,7 @@ def test_the_same_blocks_give_the_same_bytes(
 ) -> None:
     """In another process too, in whatever order they come."""
     texts = [write_source(mode) for mode in MODES]
-    assert [write_source(mode) for mode in MODES] == texts
+    assert [write_source(mode, title="A test") for mode in MODES] == texts, "written anew"
     rows = {m: [[b.kind, b.config, b.optimizer, n] for b, n in reversed(count_blocks(m))] for m in MODES}
     environment = {
         **os.environ,
@@ -119,22 +120,6 @@ def test_the_same_blocks_give_the_same_bytes(
         env=environment, capture_output=True, text=True, timeout=600, check=True,
     )  # fmt: skip
     assert done.stdout.split() == [hashlib.sha256(text.encode()).hexdigest() for text in texts]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_network_runs_by_itself(mode: str, write_source: Source, tmp_path: Path) -> None:
-    (tmp_path / "network.py").write_text(write_source(mode), encoding="utf-8")
-    (tmp_path / "run.py").write_text(run_source(), encoding="utf-8")
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-I", "network.py", "--json", "-", "--min-time", "0.02", "--max-time", "0.1"],
-        cwd=tmp_path, env={**environment, "STATSNET_ALLOCATOR": "system"}, capture_output=True, text=True,
-        timeout=600, check=True,
-    )  # fmt: skip
-    result = json.loads(done.stdout)
-    assert (result["kind"], result["schema_version"]) == ("statsnet.result", 1)
-    assert result["subject"] == {"type": "proxy", "id": "sha256:0", "mode": mode}
-    assert min(result["processes"][0]["latency_s"]) > 0
 
 
 def test_layout(write_source: Source, count_blocks: Callable[..., list[tuple[Placed, int]]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from forked_programs import forked, without_ours
 
 from statsnet.blocks.base import Config
 from statsnet.blocks.collective import OPERATORS, Collective, check_collective
@@ -45,23 +45,11 @@ EACH: list[Config] = [
     for phase, overlapped in (("forward", False), ("backward", True))
 ]
 
-TOGETHER = """
-import os, sys, torch
-import torch.distributed as dist
-script, network, store, count = sys.argv[1:]
-for rank in range(int(count)):
-    if os.fork() == 0:
-        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=int(count))
-        sys.argv = [script, network]
-        exec(compile(open(script).read(), script, "exec"))
-sys.exit(any([os.wait()[1] for _ in range(int(count))]))
-"""
-"""One program for all processes, which so import torch once."""
-
 COUNTS = """
-import os, runpy, sys, torch
+import json, os, runpy, sys, torch
 import torch.distributed as dist
 from torch.profiler import profile
+dist.init_process_group("gloo")
 network = runpy.run_path(sys.argv[1])
 proxy = network["build"]()
 step = network["make_step"](proxy)
@@ -74,7 +62,6 @@ with profile() as session:
 if dist.get_rank() == 0:
     calls = {e.key: e.count for e in session.key_averages() if e.key.startswith("c10d::")}
     received = [sorted(set(c.received.tolist())) for c in proxy.collectives]
-    import json
     print(json.dumps({"calls": calls, "received": received, "dtypes": [str(c.sent.dtype) for c in proxy.collectives]}))
 dist.barrier()
 sys.stdout.flush()
@@ -82,22 +69,16 @@ os._exit(0)  # at an orderly end, gloo's threads may end the process by SIGABRT
 """
 
 
-def python(*command: str) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "STATSNET_", "PYTHON"))}
-    return subprocess.run(
-        [sys.executable, *command], env=kept, capture_output=True, text=True, timeout=600, check=False
-    )
-
-
 def torchrun(*command: str) -> subprocess.CompletedProcess[str]:
-    return python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command)
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command]
+    return subprocess.run(words, env=without_ours(), capture_output=True, text=True, timeout=600, check=False)
 
 
 def together(script: str, network: Path, processes: int) -> Any:
     """What the first of so many processes prints, which run the script together."""
-    file, store = network.with_name("script.py"), network.with_name("store")
+    file = network.with_name("script.py")
     file.write_text(script, encoding="utf-8")
-    done = python("-c", TOGETHER, str(file), str(network), str(store), str(processes))
+    done = forked(str(file), str(network), folder=network.parent, ranks=processes)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -176,6 +157,7 @@ def test_the_first_process_alone_speaks(network: Callable[..., Path], tmp_path: 
 MEMBERS = """
 import json, os, runpy, sys, torch
 import torch.distributed as dist
+dist.init_process_group("gloo")
 proxy = runpy.run_path(sys.argv[1])["build"]()
 for c in proxy.collectives:
     c.sent.fill_(2.0 ** dist.get_rank())
@@ -231,7 +213,7 @@ def at_first_collective(file: Path, rank: int, does: str) -> None:
 def test_one_sentence_says_which_process_was_killed(network: Callable[..., Path]) -> None:
     file = network("training", EACH[:1])
     at_first_collective(file, 1, "os.kill(os.getpid(), 9)")
-    done = torchrun(str(file), *SHORT)
+    done = forked(str(file), *SHORT, folder=file.parent, ranks=2)
     assert done.returncode == 1
     (told,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
     assert told.startswith("error: rank 1 of 2 was killed")
@@ -240,7 +222,7 @@ def test_one_sentence_says_which_process_was_killed(network: Callable[..., Path]
 def test_one_sentence_says_which_process_hangs_and_its_stack_where(network: Callable[..., Path]) -> None:
     file = network("training", EACH[:1])
     at_first_collective(file, 1, "time.sleep(600)")
-    done = torchrun(str(file), *SHORT, "--group-timeout", "20")
+    done = forked(str(file), *SHORT, "--group-timeout", "20", folder=file.parent, ranks=2)
     assert done.returncode == 1
     before, _, told = done.stderr.partition("error: ")
     assert told.startswith("rank 1 of 2 hangs: rank 0 waited 20 s for it; its stack, if it still answers, stands above")
@@ -289,8 +271,8 @@ def test_one_process_says_its_own_fault_or_that_it_lost_another(
 
 def test_alone_it_leaves_collectives_out_and_says_so(network: Callable[..., Path], tmp_path: Path) -> None:
     result = tmp_path / "result.json"
-    command = [sys.executable, str(network("training", EACH)), *SHORT, "--json", str(result)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    done = forked(str(network("training", EACH)), *SHORT, "--json", str(result), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert f"{len(EACH)} collectives are left out" in done.stdout.splitlines()[-1]
     told = json.loads(result.read_text())
     assert told["distributed"] == {"processes": 1, "collectives": len(EACH), "collectives_run": False}

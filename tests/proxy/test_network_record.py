@@ -13,48 +13,43 @@ from typing import Any
 
 import pytest
 import torch
+from forked_programs import without_ours
 
-import statsnet
 from statsnet.environment import record
 from statsnet.evaluation.compare import compare
 from statsnet.measure.process import measuring_environment
 from statsnet.proxy.run_file import run_source
-from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import Timing
 
-TOWERS = [Tower(blocks=(Placed(kind="softmax", config={"shape": (9,), "axis": 0}),))]
 VARIABLES = {"MKL_CBWR": "COMPATIBLE", "OMP_PLACES": "/home/me/places", "KMP_INIT_AT_FORK": "FALSE"}
-OF_THE_PACKAGE = """
-import json
-from statsnet.measure.process import measuring_environment
-print(json.dumps(measuring_environment()))
-"""
 PROC_DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC version: 13.3.0"
 
 
-def output_of(*command: str, **extra: str) -> Any:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "STATSNET_", "PYTHON"))}
-    done = subprocess.run(
-        [sys.executable, *command],
-        env=kept | VARIABLES | extra,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-    )
-    return json.loads(done.stdout)
-
-
-@pytest.mark.parametrize("allocator", [{"STATSNET_ALLOCATOR": "system"}, {"MALLOC_TOP_PAD_": "1"}])
-def test_on_a_cpu(allocator: dict[str, str], write_source: Callable[..., str], tmp_path: Path) -> None:
-    file = tmp_path / "network.py"
-    file.write_text(write_source("inference", TOWERS), encoding="utf-8")
+@pytest.mark.parametrize(
+    ("mode", "allocator"), [("inference", {"STATSNET_ALLOCATOR": "system"}), ("training", {"MALLOC_TOP_PAD_": "1"})]
+)
+def test_a_network_that_runs_by_itself_writes_what_the_package_does(
+    mode: str,
+    allocator: dict[str, str],
+    write_source: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "network.py").write_text(write_source(mode), encoding="utf-8")
     (tmp_path / "run.py").write_text(run_source(), encoding="utf-8")
-    limits = ("--min-time", "0.02", "--max-time", "0.1")
-    result = output_of("-I", str(file), "--json", "-", *limits, **allocator)
-    package = str(Path(statsnet.__file__).parents[1])
-    assert result["environment"] == output_of("-c", OF_THE_PACKAGE, PYTHONPATH=package, **allocator)
+    variables = {**without_ours(), **VARIABLES, **allocator}
+    words = [sys.executable, "-I", "network.py", "--json", "-", "--min-time", "0.02", "--max-time", "0.1"]
+    done = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=600, check=True)
+    result = json.loads(done.stdout)
+    assert (result["kind"], result["schema_version"]) == ("statsnet.result", 1)
+    assert result["subject"] == {"type": "proxy", "id": "sha256:0", "mode": mode}
+    assert min(result["processes"][0]["latency_s"]) > 0
+    for name in os.environ.keys() - variables.keys():
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert result["environment"] == json.loads(json.dumps(measuring_environment()))
     assert result["environment"]["settings"]["OMP_PLACES"] == "other"
 
 

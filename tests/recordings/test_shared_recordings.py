@@ -32,7 +32,7 @@ NAMES = sorted(path.name for path in (TRACES / "kineto").glob("*.gz")) if FOLDER
 PAIRS = ("bert-small-uncased", "nsfw_image_detection", "qwen1.5-0.5b-chat", "timesformer-base-finetuned-k400")
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 GRAPHS = (
-    ("vllm-decode-graph", "vllm-decode-graph-capture", 421),
+    ("vllm-decode-graph", "vllm-decode-graph-capture", 421),  # just read, by the test before
     ("sglang-qwen3-8b-decode-graph", "sglang-qwen3-8b-graph-capture", 544),
 )
 REPORTS = {
@@ -112,6 +112,15 @@ def check_work_and_time(name: str, step: str) -> None:
         assert measurement.gpu is None
 
 
+@pytest.mark.parametrize(("replay", "capture", "kernels"), GRAPHS)
+def test_a_graph_s_kernels_get_operators(replay: str, capture: str, kernels: int) -> None:
+    recorded, captured = (f"tracelens-mi300-{name}.json.gz" for name in (replay, capture))
+    found = import_recording(recording_of(recorded), recorded, capture=recording_of(captured))
+    assert f"{kernels} of {kernels} kernels of graphs have operators, from their capture" in found.notes
+    shaped = [c for c in found.signature.clusters if any(is_tensor(a) for a in c.args)]
+    assert sum(c.calls for c in shaped) > 0.95 * found.signature.calls_per_step
+
+
 def test_kernels_alone_are_no_workload() -> None:
     with pytest.raises(FileFormatError, match="holds no operators"):
         signature_of("tracelens-mi210-gpu-only.json.gz")
@@ -151,17 +160,6 @@ def reported_s(folder: str, table: str) -> float:
         assert file is not None
         rows = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8"))
         return sum(float(row["Kernel Time (µs)_sum"]) for row in rows) * 1e-6
-
-
-@pytest.mark.parametrize(("replay", "capture", "kernels"), GRAPHS)
-def test_a_graph_s_kernels_get_operators(replay: str, capture: str, kernels: int) -> None:
-    folder = TRACES / "kineto"
-    found = read_kineto(
-        folder / f"tracelens-mi300-{replay}.json.gz", capture=folder / f"tracelens-mi300-{capture}.json.gz"
-    )
-    assert f"{kernels} of {kernels} kernels of graphs have operators, from their capture" in found.notes
-    shaped = [c for c in found.signature.clusters if any(is_tensor(a) for a in c.args)]
-    assert sum(c.calls for c in shaped) > 0.95 * found.signature.calls_per_step
 
 
 def joined(recording: str, trace: str) -> tuple[Signature, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ def member(name: str, weight: float, signature: str = "sha256:" + "0" * 64, **ch
 
 def write_proxy(folder: Path, *members: dict[str, Any], mode: str = "inference") -> Path:
     """A proxy's folder as the generator lays it out: network.py, run.py and spec.json."""
+    folder.mkdir(parents=True, exist_ok=True)
     spec = {
         "kind": "statsnet.proxy",
         "schema_version": 2,
@@ -38,10 +41,18 @@ def write_proxy(folder: Path, *members: dict[str, Any], mode: str = "inference")
         "mix": list(members) or [member("cv/x", 1.0)],
         "towers": [{"blocks": [{"kind": "conv", "config": CONV, "optimizer": None}]}],
     }
-    save_document(folder / "spec.json", spec)
-    (folder / "network.py").write_text(source_of(load_spec(folder / "spec.json")))
-    (folder / "run.py").write_text(run_source())
+    for name, text in _texts(json.dumps(spec)).items():
+        (folder / name).write_text(text)
     return folder
+
+
+@cache
+def _texts(spec: str) -> dict[str, str]:
+    """By their files' names."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "spec.json")
+        save_document(path, json.loads(spec))
+        return {path.name: path.read_text(), "network.py": source_of(load_spec(path)), "run.py": run_source()}
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -87,12 +88,21 @@ def counted(mode: str, blocks: list[tuple[str, dict[str, Any], int]] | None = No
 
 
 def source(mode: str, towers: list[Tower] | None = None, **changes: Any) -> str:
+    return _of_all_kinds(mode) if towers is None and not changes else _source(mode, towers, **changes)
+
+
+@cache
+def _of_all_kinds(mode: str) -> str:
+    return _source(mode, None)
+
+
+def _source(mode: str, towers: list[Tower] | None, **changes: Any) -> str:
     towers = build_towers(counted(mode)) if towers is None else towers
     options = {"title": "A test", "spec_id": "sha256:0", "mode": mode, "dtype": "float32", "seed": 0}
     return network_source(towers, **{**options, **changes})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small_blocks() -> list[tuple[str, dict[str, Any], int]]:
     return SMALL
 
@@ -102,7 +112,7 @@ def count_blocks() -> Callable[..., list[tuple[Placed, int]]]:
     return counted
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def write_source() -> Callable[..., str]:
     return source
 

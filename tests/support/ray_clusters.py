@@ -53,6 +53,7 @@ class TwoNodes:
 
 @contextlib.contextmanager
 def two_nodes() -> Iterator[TwoNodes]:
+    from ray._private import services
     from ray.cluster_utils import Cluster
 
     folder = Path(tempfile.mkdtemp(prefix="sr-", dir="/tmp"))  # short: sockets' paths have at most 107 letters
@@ -65,9 +66,12 @@ def two_nodes() -> Iterator[TwoNodes]:
         changed.setenv("RAY_TMPDIR", str(folder))  # else it writes its address into /tmp/ray, which may not be there
         changed.setenv("STATSNET_DEVICE_LOCK", str(folder / "locks"))
         changed.setenv("STATSNET_CACHE", str(folder / "cache"))
+        changed.setattr(services, "start_api_server", lambda *_, **__: (None, None))  # nobody looks at a dashboard
         head = {
             "num_cpus": 1,
             "include_dashboard": False,
+            "no_monitor": True,
+            "include_log_monitor": False,
             "object_store_memory": STORE_BYTES,
             "temp_dir": str(folder / "ray"),
         }

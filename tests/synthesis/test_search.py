@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from search_workshop import REPLACED, Workshop
-from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, mix_of, small_signature
+from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, few_jumps, mix_of, small_signature
 
 from statsnet.errors import UsageError
 from statsnet.signatures.mix import Mix
@@ -21,6 +21,7 @@ pytest.importorskip("optuna")
 
 @pytest.fixture
 def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    few_jumps(monkeypatch)
     shop = Workshop()
     for name in REPLACED:
         monkeypatch.setattr(searching, name, getattr(shop, name))
@@ -47,6 +48,7 @@ def run(
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workshop, SearchResult]:
     """A whole search, for all who look at its result."""
     with pytest.MonkeyPatch.context() as patch:
+        few_jumps(patch)
         shop = Workshop()
         for name in REPLACED:
             patch.setattr(searching, name, getattr(shop, name))

@@ -20,7 +20,7 @@ from postgresql_server import KEEPER, PASSWORD, Server
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.synthesis.study_storage import study_storage
 
-TRIALS = 10
+TRIALS = 6
 
 PROXY = """
 import sys

@@ -1,0 +1,87 @@
+"""The reference workloads against published figures: parameters, and FLOPs of a forward pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from closed_forms_language import CLOSED_FORMS as LANGUAGE  # noqa: E402
+from closed_forms_other import CLOSED_FORMS as OTHER  # noqa: E402
+from closed_forms_other import SHORTER  # noqa: E402
+from closed_forms_vision import CLOSED_FORMS as VISION  # noqa: E402
+from multiply_adds import chain  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from statsnet.workloads import BuiltWorkload, Step, Workload, all_workloads, build, make_step  # noqa: E402
+
+EVERY = [entry for entry in all_workloads() if entry.builtin]
+
+FLOPS_TOLERANCE = {
+    "cv/googlenet": 0.06,  # the paper's table rounds every layer to whole millions; exact: 1.58 G
+    "nlp/bert_base": 0.04,  # torch's counter does not know attention on a CPU: 0.6 of 22.4 GFLOP
+    "cv/vit_base": 0.045,  # the same
+    "cv/swin_tiny": 0.035,
+    "cv/clip": 0.02,
+}
+
+
+def on_meta(entry: Workload, overrides: Mapping[str, int]) -> BuiltWorkload:
+    return build(entry.full_name, mode="inference", device="meta", preset="standard", overrides=dict(overrides))
+
+
+def forward_flops(step: Step) -> int:
+    """By torch: 2 per multiply-add, convolutions and matrix products only. Without oneDNN it sees into LSTMs."""
+    step.built.model.requires_grad_(False)  # the counter's hooks do not bear parameters among the inputs
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*TF32", category=UserWarning)
+        with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+            step(0)
+    return int(counter.get_total_flops())
+
+
+def gpt2_multiply_adds(tokens: int, width: int = 768) -> int:
+    """Per token and layer 12 width^2 (query, key, value, output: 4; two layers: 8), then the vocabulary."""
+    return tokens * (12 * 12 * width**2 + width * 50257)
+
+
+def deepspeech2_multiply_adds(frames: int) -> int:
+    """Two convolutions and the character layer; torch's counter sees a GRU's products as well."""
+    steps = frames // 2
+    convolutions = steps * 32 * (81 * 41 * 11 + 41 * 32 * 21 * 11)
+    gates = 3 * 800
+    recurrent = 2 * gates * (1312 + 800) + 4 * 2 * gates * (800 + 800)
+    return convolutions + steps * (recurrent + 800 * 29)
+
+
+CLOSED_FORMS = {
+    **VISION,
+    **LANGUAGE,
+    **OTHER,
+    "recsys/dlrm": chain(13, 512, 256, 64, 16) + 27 * 27 * 16 + chain(16 + 351, 512, 256, 1),
+    "recsys/ncf": chain(256, 256, 128, 64) + 128,
+    "recsys/din": 100 * (chain(512, 80, 40, 1) + 128) + chain(128, 128) + chain(256, 80, 40, 1),
+    "nlp/gpt2": gpt2_multiply_adds(128),
+    "speech/deepspeech2": deepspeech2_multiply_adds(200),
+}
+"""Multiply-adds of one sample by hand, where nobody published a figure."""
+
+
+@pytest.mark.parametrize("entry", EVERY, ids=lambda entry: entry.full_name)
+def test_parameters_and_forward_flops_are_as_published(entry: Workload) -> None:
+    """Of the whole model; FLOPs of one sample where a figure was published, and by hand where there is a form."""
+    built = on_meta(entry, entry.sample)
+    assert sum(parameter.numel() for parameter in built.model.parameters()) == entry.parameters
+    if entry.full_name in SHORTER:
+        built = on_meta(entry, {**entry.sample, **SHORTER[entry.full_name]})
+    flops = forward_flops(make_step(built))
+    assert entry.flops or entry.full_name in CLOSED_FORMS
+    if entry.flops:
+        tolerance = FLOPS_TOLERANCE.get(entry.full_name, 0.01)
+        assert flops == pytest.approx(entry.flops, rel=tolerance)
+    if entry.full_name in CLOSED_FORMS:
+        assert flops == 2 * CLOSED_FORMS[entry.full_name]
