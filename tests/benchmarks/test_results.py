@@ -11,14 +11,12 @@ from benchmark_programs import Program
 from benchmarks.across.figures import AcrossRow
 from benchmarks.breadth import Row as BreadthRow
 from benchmarks.csv_tables import read, table_text
-from benchmarks.diagnostics.repeatability import Difference
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
 from benchmarks.membership import FleetRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
-from benchmarks.profile_references import SecondProfile
 from benchmarks.reidentification import TrialRow
 from benchmarks.scale import ScaleRow
 from benchmarks.suites import MACHINES
@@ -34,12 +32,10 @@ ROWS = {
     "membership.py": FleetRow,
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
-    "profile_references.py": SecondProfile,
     "reidentification.py": TrialRow,
     "scale.py": ScaleRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
-    "diagnostics/repeatability.py": Difference,
 }
 
 FEWER = {"scale.py": ("--machines", "500", "--workloads", "50")}
