@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from benchmarks.console import markdown_table
-from benchmarks.timing.sides import HERE
 from benchmarks.timing.watched_command import Watched
-from statsnet.signatures.intervals import geometric_mean
+from statsnet.signatures.documents import FitSummary
 
 STAGES = {
     "profiling": r"\b(profiling|re-timing)\b",
@@ -28,15 +27,12 @@ STARTING, OTHER = "starting", "other"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisRow:
-    """One `statsnet synthesize`. `effort` was asked for; a commit that knows none ran without. `code`: `here`, or the
-    commit that took turns with these files. Stages add up to `total_s`. Memory includes pages that processes share.
-    """
+    """One `statsnet synthesize`. Stages add up to `total_s`. Memory includes pages that processes share."""
 
     run: str
     mix: str
     mode: str
     effort: str | None
-    code: str
     repeat: int
     total_s: float
     starting_s: float
@@ -80,7 +76,7 @@ def stage_seconds(shown: Iterable[tuple[float, str]], took_s: float) -> dict[str
     return seconds
 
 
-def synthesis_row(watched: Watched, summary: Mapping[str, Any], **known: Any) -> SynthesisRow:
+def synthesis_row(watched: Watched, summary: FitSummary, **known: Any) -> SynthesisRow:
     """From a command and its fit's summary. `known` are the fields that say what was timed."""
     seconds = stage_seconds(watched.shown, watched.took_s)
     return SynthesisRow(
@@ -88,17 +84,14 @@ def synthesis_row(watched: Watched, summary: Mapping[str, Any], **known: Any) ->
         **{_column(name): stage_s for name, stage_s in seconds.items()},
         parent_peak_bytes=watched.parent_peak_bytes,
         child_peak_bytes=watched.child_peak_bytes,
-        **{name: summary.get(name) for name in FIGURES},
+        **{name: getattr(summary, name) for name in FIGURES},
         **known,
     )
 
 
 def markdown(rows: Sequence[SynthesisRow]) -> str:
-    """Each run's seconds and memory, then its fit, then, if there is another code, both side by side."""
-    parts = [_durations(rows), _fit(rows)]
-    if others := dict.fromkeys(r.code for r in rows if r.code != HERE):
-        parts += [_against(rows, code) for code in others]
-    return "\n\n".join(parts)
+    """Each run's seconds and memory, then its fit."""
+    return f"{_durations(rows)}\n\n{_fit(rows)}"
 
 
 def _durations(rows: Sequence[SynthesisRow]) -> str:
@@ -119,18 +112,6 @@ def _fit(rows: Sequence[SynthesisRow]) -> str:
     return markdown_table(["fit", *FIGURES.values()], lines)
 
 
-def _against(rows: Sequence[SynthesisRow], code: str) -> str:
-    """The ratio is the mean over pairs of runs that took turns."""
-    lines = []
-    for name, (now, before) in _pairs(rows, code).items():
-        for part in PARTS:
-            pairs = [(_seconds_of(a, part), _seconds_of(b, part)) for a, b in zip(now, before, strict=True)]
-            ratios = [a / b for a, b in pairs if a > 0 and b > 0]
-            both = [_middle([pair[side] for pair in pairs]) for side in (0, 1)]
-            lines.append([name, part, *both, f"{geometric_mean(ratios):.2f}" if ratios else "–"])
-    return markdown_table(["", "seconds", HERE, code, "ratio"], lines)
-
-
 def _column(part: str) -> str:
     return f"{part.replace(' ', '_')}_s"
 
@@ -140,24 +121,11 @@ def _seconds_of(row: SynthesisRow, part: str) -> float:
     return seconds
 
 
-def _pairs(rows: Sequence[SynthesisRow], code: str) -> dict[str, tuple[list[SynthesisRow], list[SynthesisRow]]]:
-    """Run -> what was timed of it with this code and with the other, in the same repeats. Failed ones have no row."""
-    timed = {(r.code, _run_name(r), r.repeat): r for r in rows}
-    pairs: dict[str, tuple[list[SynthesisRow], list[SynthesisRow]]] = {}
-    for (side, name, repeat), row in timed.items():
-        if side == HERE and (before := timed.get((code, name, repeat))) is not None:
-            now_and_before = pairs.setdefault(name, ([], []))
-            now_and_before[0].append(row)
-            now_and_before[1].append(before)
-    return pairs
-
-
 def _groups(rows: Sequence[SynthesisRow]) -> dict[str, list[SynthesisRow]]:
     """The repeats of a run, by its name."""
     groups: dict[str, list[SynthesisRow]] = {}
     for row in rows:
-        name = _run_name(row) if row.code == HERE else f"{_run_name(row)}, {row.code}"
-        groups.setdefault(name, []).append(row)
+        groups.setdefault(_run_name(row), []).append(row)
     return groups
 
 

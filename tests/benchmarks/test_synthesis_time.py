@@ -11,12 +11,12 @@ import pytest
 
 from benchmarks import csv_tables, synthesis_time
 from benchmarks.timing.cases import CASES, GROWTH, HALF_BUSY, Run, cases, profile_arguments, synthesize_arguments
-from benchmarks.timing.sides import HERE, sides
 from benchmarks.timing.table import SynthesisRow, markdown, stage_of, stage_seconds, synthesis_row
 from benchmarks.timing.watched_command import Watched, descendants, peak_bytes, watch
 from statsnet import workloads
 from statsnet.cli.app import statsnet
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import StatsNetError
+from statsnet.signatures.documents import FitSummary
 from statsnet.signatures.mix_request import parse_mix
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def test_stages_last_until_the_next_text_and_add_up_to_the_whole() -> None:
     assert stage_seconds([], 4.0)["starting"] == 4.0
 
 
-def row(seconds: float, *, run: str = "demo", code: str = HERE, repeat: int = 1) -> SynthesisRow:
+def row(seconds: float, *, run: str = "demo", repeat: int = 1) -> SynthesisRow:
     watched = Watched(
         code=0,
         took_s=seconds,
@@ -62,8 +62,8 @@ def row(seconds: float, *, run: str = "demo", code: str = HERE, repeat: int = 1)
         parent_peak_bytes=300_000_000,
         child_peak_bytes=2_000_000_000,
     )
-    summary = {"category_total_variation": 0.018, "flops_per_s_error": -0.021, "bytes_per_s_error": None}
-    return synthesis_row(watched, summary, run=run, mix="a:1", mode="inference", effort=None, code=code, repeat=repeat)
+    summary = FitSummary(category_total_variation=0.018, flops_per_s_error=-0.021)
+    return synthesis_row(watched, summary, run=run, mix="a:1", mode="inference", effort=None, repeat=repeat)
 
 
 def test_the_table_has_seconds_memory_and_fit() -> None:
@@ -72,17 +72,6 @@ def test_the_table_has_seconds_memory_and_fit() -> None:
     assert f"| demo | {' | '.join(cells)} |" in shown
     assert "| 300 | 2000 |" in shown
     assert "| suite | 1.8 | – | -2.1 | – |" in shown
-    assert "ratio" not in shown
-
-
-def test_two_states_of_the_code_stand_side_by_side_with_the_ratio_of_pairs() -> None:
-    rows = [row(10.0), row(40.0, code="abc1234"), row(10.0, repeat=2), row(10.0, code="abc1234", repeat=2)]
-    alone = row(7.0, run="suite", repeat=2)
-    shown = markdown([*rows, alone])
-    assert "|  | seconds | here | abc1234 | ratio |" in shown
-    assert "| demo | total | 10 (10 to 10) | 25 (10 to 40) | 0.50 |" in shown
-    assert "| demo | solving | 0 (0 to 0) | 0 (0 to 0) | – |" in shown
-    assert "| suite | total" not in shown
 
 
 def test_growth_stands_for_cases_of_more_and_more_members() -> None:
@@ -146,8 +135,6 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 word, *words = sys.argv[1:]
-if "--help" in words:
-    sys.exit(print("KNOWN"))
 options = dict(zip(words[::2], words[1::2]))
 made, kept = Path(options["-o"]), Path(os.environ["STATSNET_CACHE"], "kept")
 if "broken" in os.environ:
@@ -156,7 +143,8 @@ print("profiling all" if word == "profile" or not kept.exists() else "solving", 
 made.mkdir(parents=True, exist_ok=True)
 kept.parent.mkdir(parents=True, exist_ok=True)
 figures = {"category_total_variation": float(kept.exists()), "flops_per_s_error": float("--effort" in options)}
-(made / "fit.json").write_text(json.dumps({"summary": figures}))
+fit = {"kind": "statsnet.fit", "schema_version": 1, "spec": "sha256:" + 64 * "0", "environment": {}, "characteristics": []}
+(made / "fit.json").write_text(json.dumps({**fit, "summary": figures}))
 kept.touch()
 """
 """A program that keeps something, like statsnet, and whose fit says whether it had something kept, or an --effort."""
@@ -164,16 +152,12 @@ kept.touch()
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A repository of such a program. Its commit `before` knows no --effort, its files do."""
+    """A folder with such a program."""
     root = tmp_path / "checkout"
     program = root / "statsnet" / "__main__.py"
     program.parent.mkdir(parents=True)
     program.with_name("__init__.py").touch()
-    program.write_text(PROGRAM.replace("KNOWN", ""))
-    person = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for words in (["init", "-q"], ["add", "."], [*person, "commit", "-qm", "before"], ["tag", "before"]):
-        subprocess.run(["git", *words], cwd=root, check=True)
-    program.write_text(PROGRAM.replace("KNOWN", "--effort NAME"))
+    program.write_text(PROGRAM)
     return root
 
 
@@ -186,22 +170,17 @@ def call(monkeypatch: pytest.MonkeyPatch, checkout: Path, *words: str) -> tuple[
     return code, csv_tables.read(table, SynthesisRow) if table.exists() else []
 
 
-def test_a_commit_takes_turns_with_the_files_here_each_with_a_cache_of_its_own(
+def test_each_repeat_begins_with_a_cache_of_its_own(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--cases", "demo,two", "--against", "before", "--repeats", "2", "--effort", "low"]
-    code, rows = call(monkeypatch, checkout, *words)
+    code, rows = call(monkeypatch, checkout, "--cases", "demo,two", "--repeats", "2", "--effort", "low")
     assert code == 0
-    (commit,) = {r.code for r in rows} - {HERE}
-    of_demo, of_two = rows[:8], rows[8:]
-    turns = [(side, repeat) for repeat in (1, 2) for side in (HERE, commit)]
-    assert [(r.code, r.repeat) for r in of_demo[::2]] == [(r.code, r.repeat) for r in of_two] == turns
-    assert [(r.run, r.category_total_variation) for r in of_demo] == [("demo", 0.0), ("demo, all kept", 1.0)] * 4
-    assert {(r.code, r.flops_per_s_error) for r in rows} == {(HERE, 1.0), (commit, 0.0)}
+    of_demo, of_two = rows[:4], rows[4:]
+    assert [r.repeat for r in of_demo] == [1, 1, 2, 2] and [r.repeat for r in of_two] == [1, 2]
+    assert [(r.run, r.category_total_variation) for r in of_demo] == [("demo", 0.0), ("demo, all kept", 1.0)] * 2
+    assert {r.flops_per_s_error for r in rows} == {1.0}
     assert all(r.profiling_s > 0 or r.solving_s > 0 for r in rows)
     assert markdown(rows) in capfd.readouterr().out
-    listed = subprocess.run(["git", "worktree", "list"], cwd=checkout, capture_output=True, text=True, check=True)
-    assert len(listed.stdout.splitlines()) == 1
 
 
 def test_a_run_that_fails_is_named_and_is_no_row(
@@ -209,24 +188,15 @@ def test_a_run_that_fails_is_named_and_is_no_row(
 ) -> None:
     monkeypatch.setenv("broken", "")
     assert call(monkeypatch, checkout, "--cases", "demo,neighbour") == (1, [])
-    shown = capfd.readouterr().out
+    shown = capfd.readouterr().err
     assert shown.count("statsnet: it is broken") == 2
     assert "demo, all kept" not in shown
     with pytest.raises(StatsNetError, match=r"not all of 'recsys/dlrm:0.5,cv/resnet50:0.5' could be profiled"):
         call(monkeypatch, checkout, "--cases", "two")
 
 
-def test_only_a_commit_can_be_timed_against(checkout: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="git rev-parse failed"), sides(checkout, "nothing", tmp_path):
-        pass
-
-
 def test_signatures_from_elsewhere_are_those_of_one_environment(tmp_path: Path) -> None:
     for name in ("cpu-first", "cpu-second", "meta"):
         (tmp_path / "database" / name).mkdir(parents=True)
-    for wanted, name in ((None, "cpu-first"), ("cpu-second", "cpu-second")):
-        folder = tmp_path / name
-        assert synthesis_time._only(tmp_path / "database", wanted, folder) == folder
-        assert [path.name for path in folder.iterdir()] == [name]
-    with pytest.raises(UsageError, match="'meta' is not the folder of another environment"):
-        synthesis_time._only(tmp_path / "database", "meta", tmp_path / "meta")
+    folder = synthesis_time.of_another_environment(tmp_path / "database", tmp_path / "elsewhere")
+    assert [path.name for path in folder.iterdir()] == ["cpu-first"]
