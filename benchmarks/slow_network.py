@@ -28,6 +28,7 @@ import msgspec
 
 from benchmarks import csv_tables
 from benchmarks.console import duration, left_out_if_it_fails, markdown_table, parser, report, start
+from benchmarks.fidelity_table import columns
 from benchmarks.together.linked_namespaces import LinkedNamespaces, linked_namespaces
 from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen_subjects, proxy_of, threads
 from statsnet.deadline import Deadline
@@ -36,7 +37,7 @@ from statsnet.errors import MeasurementError
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.process import measuring_environment
 from statsnet.progress import Progress
-from statsnet.signatures.intervals import Interval, paired_ratio, relative_error
+from statsnet.signatures.intervals import paired_ratio, relative_error
 from statsnet.signatures.timing import Timing
 
 RATES = (10.0, 1.0, 0.2)
@@ -241,17 +242,13 @@ def rows_of(subject: str, log: Log, runs: Sequence[Run], rates: Sequence[float])
                 rate_gbit_per_s=rate,
                 suite_step_s=suite_s,
                 step_latency_s=proxy_s,
-                **_columns("suite_factor", suite),
-                **_columns("proxy_factor", proxy),
-                **_columns("error", relative_error(suite, proxy)),
+                **columns("suite_factor", suite),
+                **columns("proxy_factor", proxy),
+                **columns("error", relative_error(suite, proxy)),
                 rounds=rounds,
             )
         )
     return rows
-
-
-def _columns(name: str, interval: Interval) -> dict[str, float]:
-    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}  # type: ignore[dict-item]
 
 
 def markdown(rows: Sequence[NetworkRow]) -> str:
