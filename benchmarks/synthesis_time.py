@@ -14,18 +14,20 @@ Each run is `statsnet synthesize` in a process of its own. The cases (timing/cas
     growth      two, ten, suite and all
 
 Signatures of this environment that are missing are profiled first, which is not timed. Stages are those that the
-command names on a terminal: work that it does not name belongs to the stage before, a stage that is not known here is
-`other`. Run nothing else meanwhile.
+command tells of itself. Run nothing else meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,13 +35,11 @@ from benchmarks import csv_tables
 from benchmarks.console import left_out_if_it_fails, parser, report, start
 from benchmarks.timing.cases import CASES, Profiles, Run, cases, neighbour, profile_arguments, synthesize_arguments
 from benchmarks.timing.table import SynthesisRow, markdown, synthesis_row
-from benchmarks.timing.watched_command import watch
 from statsnet.environment import slug
 from statsnet.errors import StatsNetError
 from statsnet.measure.process import measuring_environment
 from statsnet.progress import Progress
 from statsnet.signatures.database import MODES, default_profiles_dir
-from statsnet.signatures.storage import load_fit
 
 ROOT = Path(__file__).resolve().parents[1]
 STATSNET = (sys.executable, "-m", "statsnet")
@@ -141,14 +141,27 @@ class Timer:
         arguments = synthesize_arguments(
             run, mode=self.mode, effort=self.effort, profiles=self.profiles[run.profiles], output=proxy
         )
+        told = self.work / "told.json"
         with neighbour(run.beside_neighbour):
-            watched = watch([*STATSNET, *arguments], folder=ROOT, variables=_variables(cache))
-        if watched.code:
-            raise StatsNetError(f"{run.name} failed", cause=watched.last_words)
-        summary = load_fit(proxy / "fit.json").summary
+            took_s, peak_bytes = _timed([*STATSNET, *arguments, f"--json={told}"], _variables(cache), run.name)
         return synthesis_row(
-            watched, summary, run=run.name, mix=run.mix, mode=self.mode, effort=self.effort, repeat=repeat
-        )
+            took_s, json.loads(told.read_text(encoding="utf-8")), run=run.name, mix=run.mix, mode=self.mode,
+            effort=self.effort, repeat=repeat, peak_bytes=peak_bytes,
+        )  # fmt: skip
+
+
+def _timed(command: Sequence[str], variables: Mapping[str, str], name: str) -> tuple[float, int]:
+    """Seconds of a command, and what the largest of its processes took. Raises StatsNetError if it fails."""
+    begin = time.perf_counter()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        took_s, process.returncode = time.perf_counter() - begin, os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            last_words = said.read().decode(errors="replace").strip().splitlines()[-5:]
+            raise StatsNetError(f"{name} failed", cause="\n".join(last_words))
+    return took_s, 1024 * used.ru_maxrss
 
 
 if __name__ == "__main__":
