@@ -18,7 +18,6 @@ from benchmarks.membership import FleetRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.reidentification import TrialRow
-from benchmarks.scale import ScaleRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
@@ -33,13 +32,9 @@ ROWS = {
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
     "reidentification.py": TrialRow,
-    "scale.py": ScaleRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
 }
-
-FEWER = {"scale.py": ("--machines", "500", "--workloads", "50")}
-"""Options of programs that would take seconds."""
 
 
 def index() -> dict[Path, str]:
@@ -72,7 +67,7 @@ def test_every_table_can_be_read_and_written_again(path: Path) -> None:
 @pytest.mark.parametrize("program", ROWS)
 def test_every_program_prints_its_tables(program: str, run_program: Program) -> None:
     path = next(path for path, named in index().items() if named == program)
-    done = run_program(program, "--kept", path, *FEWER.get(program, ()))
+    done = run_program(program, "--kept", path)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"\d", done.stdout)
 
