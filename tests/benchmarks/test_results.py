@@ -14,10 +14,8 @@ from benchmarks.csv_tables import read, table_text
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
-from benchmarks.membership import FleetRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
-from benchmarks.reidentification import TrialRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
@@ -28,10 +26,8 @@ ROWS = {
     "breadth.py": BreadthRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
-    "membership.py": FleetRow,
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
-    "reidentification.py": TrialRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
 }
