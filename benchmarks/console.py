@@ -58,6 +58,11 @@ def start(main: Callable[[], int | None]) -> None:
     sys.exit(code)
 
 
+def percent(share: float) -> str:
+    """With its sign."""
+    return f"{100 * share:+.1f} %".replace("-", "−")
+
+
 def markdown_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """A line for each of `lines`, whose cells stand below the header's."""
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *lines))

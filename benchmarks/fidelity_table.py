@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.console import markdown_table, percent
 from benchmarks.suites import mix_name
 from statsnet.evaluation.factors import relative_error
 from statsnet.signatures.intervals import Interval
@@ -56,16 +57,17 @@ def fidelity_row(suite: Interval, proxy: Interval, *, suite_noise: float | None 
     if error.low is not None and error.high is not None:
         least = 0.0 if error.low <= 0.0 <= error.high else min(abs(error.low), abs(error.high))
     return FidelityRow(
-        **_columns("suite_factor", suite),
-        **_columns("proxy_factor", proxy),
-        **_columns("error", error),
+        **columns("suite_factor", suite),
+        **columns("proxy_factor", proxy),
+        **columns("error", error),
         suite_noise=suite_noise,
         least_error=0.0 if suite_noise is not None and least <= 2 * suite_noise else least,
         **known,
     )
 
 
-def _columns(name: str, interval: Interval) -> dict[str, Any]:
+def columns(name: str, interval: Interval) -> dict[str, Any]:
+    """An interval as three columns of a table."""
     return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
@@ -77,13 +79,12 @@ def latest(tables: Iterable[Sequence[FidelityRow]]) -> list[FidelityRow]:
 
 def markdown(rows: Sequence[FidelityRow]) -> str:
     """The factors, way by way, then the summary."""
-    parts = []
-    for way in dict.fromkeys(row.way for row in rows):
-        parts += [way, "", *factors([row for row in rows if row.way == way]), ""]
-    return "\n".join([*parts, *summary(rows)])
+    ways = dict.fromkeys(row.way for row in rows)
+    parts = [f"{way}\n\n{factors([row for row in rows if row.way == way])}" for way in ways]
+    return "\n\n".join([*parts, summary(rows)])
 
 
-def factors(rows: Sequence[FidelityRow]) -> list[str]:
+def factors(rows: Sequence[FidelityRow]) -> str:
     """One line for each mix (and compression, if there are several), one column for each setting: the suite's factor,
     its stand-in's factor, the error ± half its 95 % interval, and in brackets the suite's noise in percent."""
     settings = list(dict.fromkeys(row.setting for row in rows))
@@ -91,11 +92,9 @@ def factors(rows: Sequence[FidelityRow]) -> list[str]:
     lines: dict[str, dict[str, str]] = defaultdict(dict)
     for row in rows:
         lines[f"{mix_name(row.mix)}, {row.mode}{at[row.wanted_compression]}"][row.setting] = _cell(row)
-    return [
-        "| | " + " | ".join(settings) + " |",
-        "|---|" + "---|" * len(settings),
-        *(f"| {name} | " + " | ".join(cells.get(s, "–") for s in settings) + " |" for name, cells in lines.items()),
-    ]
+    return markdown_table(
+        ["", *settings], [[name, *(cells.get(s, "–") for s in settings)] for name, cells in lines.items()]
+    )
 
 
 def _compressions_named(rows: Sequence[FidelityRow]) -> dict[float, str]:
@@ -104,10 +103,14 @@ def _compressions_named(rows: Sequence[FidelityRow]) -> dict[float, str]:
     return {c: f" at {c:g}" if len(compressions) > 1 else "" for c in compressions}
 
 
+def factors_cell(suite: float, proxy: float, error: float, low: float | None, high: float | None) -> str:
+    """The suite's factor, its stand-in's, and the error ± half its 95 % interval, if that is known."""
+    text = f"{suite:.2f}, {proxy:.2f}: **{percent(error)}**"
+    return text if low is None or high is None else f"{text} ± {50 * math.log((1 + high) / (1 + low)):.1f}"
+
+
 def _cell(row: FidelityRow) -> str:
-    text = f"{row.suite_factor:.2f}, {row.proxy_factor:.2f}: **{100 * row.error:+.1f} %**".replace("-", "−")
-    if row.error_low is not None and row.error_high is not None:
-        text += f" ± {50 * math.log((1 + row.error_high) / (1 + row.error_low)):.1f}"
+    text = factors_cell(row.suite_factor, row.proxy_factor, row.error, row.error_low, row.error_high)
     if row.suite_noise is not None:
         text += f" ({100 * row.suite_noise:.1f})"
     if row.suite_generated_share is not None and row.proxy_generated_share is not None:
@@ -115,13 +118,11 @@ def _cell(row: FidelityRow) -> str:
     return text
 
 
-def summary(rows: Sequence[FidelityRow]) -> list[str]:
+def summary(rows: Sequence[FidelityRow]) -> str:
     """For each mode and compression, a line for the first way over all its mixes. Then, for each set of mixes that
     other ways were measured on, a line for the first way and one for each of these."""
-    lines = [
-        "| | errors | median | 95th percentile | mean | worst | reach the median's goal | reach the other |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    header = ("", "errors", "median", "95th percentile", "mean", "worst", "reach the median's goal", "reach the other")
+    lines = []
     at = _compressions_named(rows)
     for mode, compression in dict.fromkeys((row.mode, row.wanted_compression) for row in rows):
         by_way: dict[str, list[FidelityRow]] = defaultdict(list)
@@ -135,13 +136,13 @@ def summary(rows: Sequence[FidelityRow]) -> list[str]:
             named = ", ".join(mix_name(mix) for mix in sorted(mixes))
             for way, theirs in (first, *(other for other in others if {r.mix for r in other[1]} == mixes)):
                 lines.append(_summary(f"{title}, {named}: {way}", [row for row in theirs if row.mix in mixes]))
-    return lines
+    return markdown_table(header, lines)
 
 
-def _summary(name: str, rows: Sequence[FidelityRow]) -> str:
+def _summary(name: str, rows: Sequence[FidelityRow]) -> list[str]:
     errors = np.array([abs(row.error) for row in rows])
     wanted = rows[0].wanted_compression
     goals = next((goal for compression, goal in GOALS.items() if compression >= wanted), GOALS[max(GOALS)])
     figures = (np.median(errors), np.percentile(errors, 95), errors.mean(), errors.max())
     reached = [f"{sum(row.least_error <= goal for row in rows)} (of {goal:.0%})" for goal in goals]
-    return "| " + " | ".join([name, str(len(rows)), *(f"{100 * x:.1f} %" for x in figures), *reached]) + " |"
+    return [name, str(len(rows)), *(f"{100 * x:.1f} %" for x in figures), *reached]

@@ -15,7 +15,6 @@ limit. The files are small.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -26,7 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from statsnet.units import parse_duration_s
+from benchmarks.console import duration, markdown_table, parser, report, start
+from statsnet.progress import Progress
 
 WORKLOADS = (
     "cv/resnet50", "recsys/dlrm", "nlp/bert_base", "speech/deepspeech2", "detection/ssd_resnet34", "generation/wgan",
@@ -175,12 +175,12 @@ def statsnet(arguments: Sequence[str]) -> tuple[int, str]:
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """What was done, how long it took, and the figures in the files."""
-    lines = ["| step | | seconds | |", "|---|---|---|---|"]
+    lines = []
     for outcome in outcomes:
         there = outcome.status in ("done", "there")
         said = _result(outcome.step.makes) if there else outcome.said
-        lines.append(f"| {outcome.step.name} | {outcome.status} | {outcome.took_s:.0f} | {said} |")
-    return "\n".join(lines)
+        lines.append([outcome.step.name, outcome.status, f"{outcome.took_s:.0f}", said])
+    return markdown_table(["step", "", "seconds", ""], lines)
 
 
 def _result(path: Path) -> str:
@@ -215,21 +215,21 @@ def _of_the_device(rows: Sequence[dict[str, Any]]) -> list[str]:
     return said
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--limit", default="20min")
-    parser.add_argument("-o", "--output", type=Path, default=Path("build/campaign"))
-    options = parser.parse_args()
+def main() -> int:
+    known = parser(__doc__)
+    known.add_argument("--device", default="cuda")
+    known.add_argument("--limit", type=duration, default=1200.0, metavar="TIME", help="default: 20min")
+    known.add_argument("-o", "--output", type=Path, default=Path("build/campaign"))
+    options = known.parse_args()
     outcomes = run(
         plan(options.output, options.device),
-        limit_s=parse_duration_s(options.limit),
+        limit_s=options.limit,
         call=statsnet,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
+        say=lambda text: report(Progress(stage=text)),
     )
     print(table(outcomes))
-    sys.exit(any(outcome.status == "failed" for outcome in outcomes))
+    return int(any(outcome.status == "failed" for outcome in outcomes))
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

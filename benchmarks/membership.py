@@ -1,7 +1,6 @@
 """Was it in the aggregate? Aggregates of look-alikes, and an attacker who asks of two models which one is a member.
 
-    python benchmarks/membership.py [--families dlrm] [--fleets 100] [--members 5] [-o FILE]
-    python benchmarks/membership.py --kept FILE [--families dlrm]
+    python benchmarks/membership.py [--families dlrm] [--fleets 100] [--members 5]
 
 For each fleet, some members of a family are drawn and aggregated, each with a random part of the steps. The attacker
 has the aggregate, and the signatures of two look-alikes at its level, of which one is a member; batch, software and
@@ -27,7 +26,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from benchmarks import csv_tables
 from benchmarks.console import start
 from benchmarks.reidentification import LIBRARY_BATCH, family_of, options_of_attacks, wilson
 from statsnet.profiling.costs import cost_of
@@ -58,17 +56,13 @@ class FleetRow:
 
 
 def main() -> None:
-    options = options_of_attacks(__doc__, "build/membership.csv")
+    options = options_of_attacks(__doc__)
     options.add_argument("--fleets", type=int, default=100, help="for each family (default %(default)s)")
     options.add_argument("--members", type=int, default=5, help="of a fleet (default %(default)s)")
     options.add_argument("--seed", type=int, default=0)
-    chosen = options.parse_args()
-    rows = csv_tables.read(chosen.kept, FleetRow) if chosen.kept else _all_fleets(chosen)
-    if not chosen.kept:
-        csv_tables.write(chosen.output, FleetRow, rows)
-    families = chosen.families.split(",")
+    rows = _all_fleets(options.parse_args())
     for level in LEVELS:
-        print(summed_up([row for row in rows if row.level == level and row.family in families]))
+        print(summed_up([row for row in rows if row.level == level]))
 
 
 def _all_fleets(chosen: argparse.Namespace) -> list[FleetRow]:

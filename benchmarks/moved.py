@@ -24,7 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, report, start
+from benchmarks.console import markdown_table, parser, percent, report, start
+from benchmarks.fidelity_table import columns
 from statsnet.environment import slug
 from statsnet.evaluation.factors import moved_row, subjects_of
 from statsnet.evaluation.suite import NO_LIMITS, suite_of
@@ -118,9 +119,7 @@ def row_of(moved: Moved, *, proxy: str, network: str, mode: str, made_on: str, r
         run_on=run_on,
         suite_factor=moved.suite_factor.value,
         proxy_factor=moved.proxy_factor.value,
-        error=moved.error.value,
-        error_low=moved.error.low,
-        error_high=moved.error.high,
+        **columns("error", moved.error),
         members=len(moved.members),
         rounds=rounds,
         date=date.today().isoformat(),
@@ -129,18 +128,14 @@ def row_of(moved: Moved, *, proxy: str, network: str, mode: str, made_on: str, r
 
 def markdown(rows: Sequence[MovedRow]) -> str:
     """All pairs, and what they say together."""
-    lines = [
-        "| proxy | made on | run on | suite's factor | proxy's | error | 95 % interval |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    header = ("proxy", "made on", "run on", "suite's factor", "proxy's", "error", "95 % interval")
+    lines = []
     for r in rows:
         known = r.error_low is not None and r.error_high is not None
-        interval = f"{_percent(r.error_low or 0.0)} to {_percent(r.error_high or 0.0)}" if known else ""
-        lines.append(
-            f"| {r.proxy} ({plural(r.members, 'workload')}) | {r.made_on} | {r.run_on} | {r.suite_factor:.3f} | "
-            f"{r.proxy_factor:.3f} | **{_percent(r.error)}** | {interval} |"
-        )
-    return "\n".join([*lines, "", summary(rows)])
+        interval = f"{percent(r.error_low or 0.0)} to {percent(r.error_high or 0.0)}" if known else ""
+        factors = [f"{r.suite_factor:.3f}", f"{r.proxy_factor:.3f}", f"**{percent(r.error)}**", interval]
+        lines.append([f"{r.proxy} ({plural(r.members, 'workload')})", r.made_on, r.run_on, *factors])
+    return f"{markdown_table(header, lines)}\n\n{summary(rows)}"
 
 
 def summary(rows: Sequence[MovedRow]) -> str:
@@ -152,10 +147,6 @@ def summary(rows: Sequence[MovedRow]) -> str:
         f"{plural(len(rows), 'pair')} of machines: median {100 * np.median(errors):.1f} % (goal {100 * MEDIAN:.0f}), "
         f"worst {100 * errors.max():.1f} % (goal {100 * WORST:.0f})"
     )
-
-
-def _percent(error: float) -> str:
-    return f"{100 * error:+.1f} %".replace("-", "−")
 
 
 if __name__ == "__main__":

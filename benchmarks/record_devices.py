@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.console import parser, report, start
+from benchmarks.console import markdown_table, parser, report, start
 from statsnet.devices.device_record import DeviceRecord, build_record, load_record, save_record
 from statsnet.devices.names import measured_device
 from statsnet.devices.record_folder import ENDING, attribution
@@ -38,21 +38,20 @@ FEWEST_OPERATORS = 100
 def errors_table(records: Iterable[DeviceRecord]) -> str:
     """Held-out errors of all kinds with at least FEWEST rows, and of them all."""
     errors = []
-    lines = ["| device | source | operator | dtype | direction | rows | median error | 90 % below |",
-             "|---|---|---|---|---|---:|---:|---:|"]  # fmt: skip
+    lines = []
     for record in records:
         for m in record.models:
             if m.rows >= FEWEST:
                 h = m.held_out
                 errors.append(h.median_error)
-                lines.append(
-                    f"| {record.device} | {m.source} | {m.operator} | {m.dtype} | {m.direction} | {m.rows} "
-                    f"| {100 * h.median_error:.1f} % | {100 * h.p90_error:.1f} % |"
-                )
+                kind = [record.device, m.source, m.operator, m.dtype, m.direction, str(m.rows)]
+                lines.append([*kind, f"{100 * h.median_error:.1f} %", f"{100 * h.p90_error:.1f} %"])
+    header = ("device", "source", "operator", "dtype", "direction", "rows", "median error", "90 % below")
+    table = markdown_table(header, lines)
+    if not errors:
+        return table
     good = sum(error <= GOOD for error in errors)
-    if errors:
-        lines += ["", f"{len(errors)} kinds, {good} of them at most {GOOD:.0%}; median {median(errors):.1%}"]
-    return "\n".join(lines)
+    return f"{table}\n\n{len(errors)} kinds, {good} of them at most {GOOD:.0%}; median {median(errors):.1%}"
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """Can a member of a family of look-alikes be found again from its signature?
 
-    python benchmarks/reidentification.py [--batches 8,6,12,16] [--families dlrm] [-o FILE]
-    python benchmarks/reidentification.py --kept FILE [--families dlrm]
+    python benchmarks/reidentification.py [--batches 8,6,12,16] [--families dlrm] [--held-out]
 
 An attacker has the signatures of all 25 members of a family at level full, with a batch of 8, and one more signature of
 one of them, at some level and some batch. The attacker brings the library to that level and takes the member whose
@@ -22,9 +21,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from benchmarks import csv_tables, look_alikes
+from benchmarks import look_alikes
 from benchmarks.console import parser, report, start
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
@@ -52,26 +50,20 @@ class TrialRow:
     twins: int
 
 
-def options_of_attacks(text: str | None, output: str) -> argparse.ArgumentParser:
-    """The options that attacks on families of look-alikes have in common; `output` is the default table."""
+def options_of_attacks(text: str | None) -> argparse.ArgumentParser:
+    """The options that attacks on families of look-alikes have in common."""
     options = parser(text)
-    options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, count nothing")
     options.add_argument("--families", default=",".join(look_alikes.FAMILIES))
     options.add_argument("--held-out", action="store_true", help="look-alikes that no step was chosen with")
-    options.add_argument("-o", "--output", type=Path, default=Path(output))
     return options
 
 
 def main() -> None:
-    options = options_of_attacks(__doc__, "build/reidentification.csv")
+    options = options_of_attacks(__doc__)
     options.add_argument("--batches", default="8,6,12,16")
-    chosen = options.parse_args()
-    rows = csv_tables.read(chosen.kept, TrialRow) if chosen.kept else _all_trials(chosen)
-    if not chosen.kept:
-        csv_tables.write(chosen.output, TrialRow, rows)
-    families = chosen.families.split(",")
+    rows = _all_trials(options.parse_args())
     for level in LEVELS:
-        print(summed_up([row for row in rows if row.level == level and row.family in families]))
+        print(summed_up([row for row in rows if row.level == level]))
 
 
 def _all_trials(chosen: argparse.Namespace) -> list[TrialRow]:

@@ -19,8 +19,9 @@ import argparse
 import hashlib
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -28,15 +29,15 @@ import msgspec
 
 from benchmarks import csv_tables
 from benchmarks.console import duration, left_out_if_it_fails, markdown_table, parser, report, start
+from benchmarks.fidelity_table import columns
 from benchmarks.together.linked_namespaces import LinkedNamespaces, linked_namespaces
 from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen_subjects, proxy_of, threads
 from statsnet.deadline import Deadline
-from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
 from statsnet.measure.device_lock import LOCKS
-from statsnet.measure.process import measuring_environment
+from statsnet.measure.rounds_log import Logged, RoundsLog
 from statsnet.progress import Progress
-from statsnet.signatures.intervals import Interval, paired_ratio, relative_error
+from statsnet.signatures.intervals import paired_ratio, relative_error
 from statsnet.signatures.timing import Timing
 
 RATES = (10.0, 1.0, 0.2)
@@ -78,42 +79,15 @@ class Run:
     identity: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logged:
-    """A group of processes: a line of the log. Without a rate, the network was as fast as the kernel."""
-
-    identity: str
-    environment: str
-    rate_gbit_per_s: float | None
-    timing: Timing
+def limit_name(rate: float | None) -> str:
+    """Without a rate, the network is as fast as the kernel."""
+    return "unlimited" if rate is None else f"{rate:g} Gbit/s"
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """All groups of processes so far in this environment (`here`). What stands in no whole line was cut off, and is
-    measured again."""
-
-    path: Path
-    here: str = field(default_factory=lambda: fingerprint(measuring_environment()))
-
-    def of(self, run: Run, rate: float | None) -> list[Timing]:
-        wanted = run.identity, self.here, rate
-        return [e.timing for e in self._entries() if (e.identity, e.environment, e.rate_gbit_per_s) == wanted]
-
-    def add(self, run: Run, rate: float | None, timing: Timing) -> None:
-        entry = Logged(identity=run.identity, environment=self.here, rate_gbit_per_s=rate, timing=timing)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab+") as file:
-            file.seek(max(0, file.seek(0, 2) - 1))
-            begins_anew = b"" if file.read() in (b"", b"\n") else b"\n"  # after a line that was cut off
-            file.write(begins_anew + msgspec.json.encode(entry) + b"\n")
-
-    def _entries(self) -> Iterator[Logged]:
-        for line in self.path.read_bytes().splitlines() if self.path.exists() else ():
-            try:
-                yield msgspec.json.decode(line, type=Logged)
-            except msgspec.DecodeError:
-                continue
+def times(log: RoundsLog, run: Run, rate: float | None) -> list[Timing]:
+    """Of all groups of processes so far in this environment."""
+    name = limit_name(rate)
+    return [timing for group in log.groups[run.identity] if name in group and (timing := group[name].timing)]
 
 
 def main() -> int:
@@ -121,7 +95,7 @@ def main() -> int:
     if options.kept:
         print(markdown([row for path in options.kept for row in csv_tables.read(path, NetworkRow)]))
         return 0
-    deadline, log = Deadline.after(options.limit), Log(options.proxies / "slow_network.times.jsonl")
+    deadline, log = Deadline.after(options.limit), RoundsLog(options.proxies / "slow_network.rounds.jsonl")
     rows: list[NetworkRow] = []
     failed: list[str] = []
     with linked_namespaces() as linked:  # where there can be none, that is said before all else
@@ -192,18 +166,18 @@ def _times(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def measured(
-    linked: LinkedNamespaces, log: Log, runs: Sequence[Run], rates: Sequence[float], rounds: int, timeout_s: float
+    linked: LinkedNamespaces, log: RoundsLog, runs: Sequence[Run], rates: Sequence[float], rounds: int, timeout_s: float
 ) -> Iterator[None]:
     """Measure what the log lacks, round by round. Yields after each group of processes."""
     for number in range(rounds):
         for run in runs:
             for rate in (None, *rates):
-                if len(log.of(run, rate)) > number:
+                if len(times(log, run, rate)) > number:
                     continue
-                speed = "unlimited" if rate is None else f"{rate:g} Gbit/s"
-                report(Progress(stage=f"{run.label}, {speed}, round {number + 1} of {rounds}"))
+                report(Progress(stage=f"{run.label}, {limit_name(rate)}, round {number + 1} of {rounds}"))
                 linked.limit(rate)
-                log.add(run, rate, _timed(linked, run, timeout_s))
+                began = round(time.time())
+                log.keep(run.identity, {limit_name(rate): Logged(timing=_timed(linked, run, timeout_s))}, began)
                 yield
 
 
@@ -224,16 +198,16 @@ class _Result(msgspec.Struct):
     processes: tuple[Timing, ...]
 
 
-def rows_of(subject: str, log: Log, runs: Sequence[Run], rates: Sequence[float]) -> list[NetworkRow]:
+def rows_of(subject: str, log: RoundsLog, runs: Sequence[Run], rates: Sequence[float]) -> list[NetworkRow]:
     """Of the rates at which both the model and the proxy were measured. Rounds count that have all of them."""
     rows = []
     for rate in rates:
-        times = [(log.of(run, None), log.of(run, rate)) for run in runs]
-        rounds = min(len(side) for pair in times for side in pair)
+        pairs = [(times(log, run, None), times(log, run, rate)) for run in runs]
+        rounds = min(len(side) for pair in pairs for side in pair)
         if not rounds:
             continue
-        suite, proxy = (paired_ratio(before[:rounds], after[:rounds]) for before, after in times)
-        suite_s, proxy_s = (median(median(t.latency_s) for t in before[:rounds]) for before, _ in times)
+        suite, proxy = (paired_ratio(before[:rounds], after[:rounds]) for before, after in pairs)
+        suite_s, proxy_s = (median(median(t.latency_s) for t in before[:rounds]) for before, _ in pairs)
         rows.append(
             NetworkRow(
                 subject=subject,
@@ -241,17 +215,13 @@ def rows_of(subject: str, log: Log, runs: Sequence[Run], rates: Sequence[float])
                 rate_gbit_per_s=rate,
                 suite_step_s=suite_s,
                 step_latency_s=proxy_s,
-                **_columns("suite_factor", suite),
-                **_columns("proxy_factor", proxy),
-                **_columns("error", relative_error(suite, proxy)),
+                **columns("suite_factor", suite),
+                **columns("proxy_factor", proxy),
+                **columns("error", relative_error(suite, proxy)),
                 rounds=rounds,
             )
         )
     return rows
-
-
-def _columns(name: str, interval: Interval) -> dict[str, float]:
-    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}  # type: ignore[dict-item]
 
 
 def markdown(rows: Sequence[NetworkRow]) -> str:

@@ -1,7 +1,6 @@
 """How long does synthesis take, and where does the time go?
 
     python benchmarks/synthesis_time.py [--cases demo,suite] [--effort NAME] [--mode MODE] [--repeats N] [-o FILE]
-    python benchmarks/synthesis_time.py --against COMMIT [--cases NAME,...]
     python benchmarks/synthesis_time.py --kept FILE ...
 
 Each run is `statsnet synthesize` in a process of its own. The cases (timing/cases.py):
@@ -15,35 +14,35 @@ Each run is `statsnet synthesize` in a process of its own. The cases (timing/cas
     growth      two, ten, suite and all
 
 Signatures of this environment that are missing are profiled first, which is not timed. Stages are those that the
-command names on a terminal: work that it does not name belongs to the stage before, a stage that is not known here is
-`other`. With --against, the files here and those of a commit take turns, each with a cache of its own that begins
-empty; --effort is given to those that know it. Run nothing else meanwhile.
+command tells of itself. Run nothing else meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, report, start
+from benchmarks.console import left_out_if_it_fails, parser, report, start
 from benchmarks.timing.cases import CASES, Profiles, Run, cases, neighbour, profile_arguments, synthesize_arguments
-from benchmarks.timing.sides import HERE, STATSNET, Side, sides
 from benchmarks.timing.table import SynthesisRow, markdown, synthesis_row
-from benchmarks.timing.watched_command import watch
 from statsnet.environment import slug
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import StatsNetError
 from statsnet.measure.process import measuring_environment
 from statsnet.progress import Progress
 from statsnet.signatures.database import MODES, default_profiles_dir
 
 ROOT = Path(__file__).resolve().parents[1]
+STATSNET = (sys.executable, "-m", "statsnet")
 
 
 def main() -> int:
@@ -51,26 +50,18 @@ def main() -> int:
     if chosen.kept:
         print(markdown([row for path in chosen.kept for row in csv_tables.read(path, SynthesisRow)]))
         return 0
-    timer = Timer(
-        mode=chosen.mode,
-        effort=chosen.effort,
-        work=chosen.work,
-        profiles=profiles_of(chosen.cases, chosen.mode, chosen.work, chosen.elsewhere),
-    )
+    profiles = profiles_of(chosen.cases, chosen.mode, chosen.work)
+    timer = Timer(mode=chosen.mode, effort=chosen.effort, work=chosen.work, profiles=profiles)
     rows: list[SynthesisRow] = []
     failed: list[str] = []
-    with sides(ROOT, chosen.against, chosen.work) as both:
-        for case in chosen.cases:
-            for repeat in range(1, chosen.repeats + 1):
-                for side in both:
-                    try:
-                        for row in timer.rows(case, side, repeat):
-                            rows.append(row)
-                            csv_tables.write(chosen.output, SynthesisRow, rows)
-                    except StatsNetError as error:
-                        failed.append(str(error))
-                        print(error, file=sys.stderr)
-    print("\n\n".join([*([markdown(rows)] if rows else []), *failed]))
+    for case in chosen.cases:
+        for repeat in range(1, chosen.repeats + 1):
+            with left_out_if_it_fails(case, failed):
+                for row in timer.rows(case, repeat):
+                    rows.append(row)
+                    csv_tables.write(chosen.output, SynthesisRow, rows)
+    if rows:
+        print(markdown(rows))
     return 1 if failed else 0
 
 
@@ -81,12 +72,10 @@ def _options() -> argparse.Namespace:
     options.add_argument("--effort", metavar="NAME", help="as of statsnet synthesize")
     options.add_argument("--mode", choices=MODES, default="inference")
     options.add_argument("--repeats", type=int, default=1)
-    options.add_argument("--against", metavar="COMMIT", help="time this commit's code in turn")
-    options.add_argument("--elsewhere", metavar="NAME", help="folder in profiles_db; default: the first of another")
     options.add_argument("--work", type=Path, default=Path("build/synthesis_time"), help="signatures, caches, proxies")
     options.add_argument("-o", "--output", type=Path, default=Path("build/synthesis_time/synthesis_time.csv"))
     chosen = options.parse_args()
-    chosen.work = chosen.work.resolve()  # the commands run in other folders
+    chosen.work = chosen.work.resolve()  # the commands run in another folder
     return chosen
 
 
@@ -97,35 +86,34 @@ def _cases(text: str) -> list[str]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def profiles_of(names: list[str], mode: str, work: Path, elsewhere: str | None) -> dict[Profiles, Path | None]:
+def profiles_of(names: list[str], mode: str, work: Path) -> dict[Profiles, Path | None]:
     """Where a run's signatures are; None for those that ship. What is missing is made."""
-    here = Side(code=HERE, root=ROOT)
     runs = [run for name in names for run in CASES[name]]
     folders: dict[Profiles, Path | None] = {"shipped": None, "here": work / "profiles"}
     for mix in dict.fromkeys(run.mix for run in runs if run.profiles == "here"):
         report(Progress(stage=f"profiling {mix}"))
         command = [*STATSNET, *profile_arguments(mix, mode=mode, profiles=work / "profiles")]
-        variables = here.variables(work / "cache" / "profiling")
+        variables = _variables(work / "cache" / "profiling")
         if subprocess.run(command, cwd=ROOT, env=variables, stdout=sys.stderr, check=False).returncode:
             raise StatsNetError(f"not all of '{mix}' could be profiled", hint="what was said about it stands above")
     if any(run.profiles == "elsewhere" for run in runs):
-        folders["elsewhere"] = _only(default_profiles_dir(), elsewhere, work / "elsewhere")
+        folders["elsewhere"] = of_another_environment(default_profiles_dir(), work / "elsewhere")
     return folders
 
 
-def _only(database: Path, environment: str | None, folder: Path) -> Path:
-    """A folder of profiles that has those of one environment alone, which is not this one."""
+def _variables(cache: Path) -> dict[str, str]:
+    """A command's environment: it runs this code and keeps its measurements in this folder."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "STATSNET_CACHE": str(cache)}
+
+
+def of_another_environment(database: Path, folder: Path) -> Path:
+    """A folder of profiles with those of one environment alone: the database's first that is not this one."""
     present = slug(measuring_environment())
-    others = sorted(path.name for path in database.glob("cpu-*") if path.name != present)
-    wanted = environment or (others[0] if others else "")
-    if wanted not in others:
-        raise UsageError(
-            f"'{wanted}' is not the folder of another environment", hint=f"{database} has {', '.join(others) or 'none'}"
-        )
-    link = folder / wanted
+    other = next(path for path in sorted(database.glob("cpu-*")) if path.name != present)
+    link = folder / other.name
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.exists():
-        link.symlink_to(database / wanted)
+        link.symlink_to(other)
     return folder
 
 
@@ -138,38 +126,42 @@ class Timer:
     work: Path
     profiles: dict[Profiles, Path | None]
 
-    def rows(self, case: str, side: Side, repeat: int) -> Iterator[SynthesisRow]:
+    def rows(self, case: str, repeat: int) -> Iterator[SynthesisRow]:
         """One for each run of the case. Raises StatsNetError if one fails: those after it would miss what it keeps."""
-        cache = self.work / "cache" / side.code
+        cache = self.work / "cache" / "timed"
         shutil.rmtree(cache, ignore_errors=True)
-        effort = self.effort if self.effort and side.knows("--effort") else None
         for run in CASES[case]:
-            report(Progress(stage=f"{run.name}, {side.code}, {repeat}"))
-            yield self._row(run, side, repeat, effort, cache)
+            report(Progress(stage=f"{run.name}, {repeat}"))
+            yield self._row(run, repeat, cache)
 
-    def _row(self, run: Run, side: Side, repeat: int, effort: str | None, cache: Path) -> SynthesisRow:
-        proxy = self.work / "proxies" / side.code / run.name.replace(" ", "-")
+    def _row(self, run: Run, repeat: int, cache: Path) -> SynthesisRow:
+        proxy = self.work / "proxies" / run.name.replace(" ", "-")
         shutil.rmtree(proxy, ignore_errors=True)
         proxy.parent.mkdir(parents=True, exist_ok=True)
         arguments = synthesize_arguments(
-            run, mode=self.mode, effort=effort, profiles=self.profiles[run.profiles], output=proxy
+            run, mode=self.mode, effort=self.effort, profiles=self.profiles[run.profiles], output=proxy
         )
+        told = self.work / "told.json"
         with neighbour(run.beside_neighbour):
-            watched = watch([*STATSNET, *arguments], folder=side.root, variables=side.variables(cache))
-        if watched.code:
-            raise StatsNetError(f"{run.name} failed with {side.code}", cause=watched.last_words)
-        # Not read as a fit of today's format: an older commit may write another.
-        summary = json.loads((proxy / "fit.json").read_text(encoding="utf-8"))["summary"]
+            took_s, peak_bytes = _timed([*STATSNET, *arguments, f"--json={told}"], _variables(cache), run.name)
         return synthesis_row(
-            watched,
-            summary,
-            run=run.name,
-            mix=run.mix,
-            mode=self.mode,
-            effort=self.effort,
-            code=side.code,
-            repeat=repeat,
-        )
+            took_s, json.loads(told.read_text(encoding="utf-8")), run=run.name, mix=run.mix, mode=self.mode,
+            effort=self.effort, repeat=repeat, peak_bytes=peak_bytes,
+        )  # fmt: skip
+
+
+def _timed(command: Sequence[str], variables: Mapping[str, str], name: str) -> tuple[float, int]:
+    """Seconds of a command, and what the largest of its processes took. Raises StatsNetError if it fails."""
+    begin = time.perf_counter()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        took_s, process.returncode = time.perf_counter() - begin, os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            last_words = said.read().decode(errors="replace").strip().splitlines()[-5:]
+            raise StatsNetError(f"{name} failed", cause="\n".join(last_words))
+    return took_s, 1024 * used.ru_maxrss
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.across.contestants import SELECTED
+from benchmarks.console import markdown_table
 from statsnet.reporting.pictures import COLOURS, GREY, figure
 
 
@@ -45,38 +46,35 @@ class AcrossRow:
 
 def summary(rows: Sequence[AcrossRow]) -> str:
     """A table of contestants for each suite."""
-    lines: list[str] = []
+    header = ("contestant", "mean error", "worst error", "time", "operators", "against whole steps, mean / worst")
+    parts = []
     for name in dict.fromkeys(r.name for r in rows):
         own = [r for r in rows if r.name == name]
         first = [r for r in own if r.contestant == SELECTED]
         devices = sorted({d for r in own for d in (r.device_a, r.device_b)})
         exact = float(np.mean([r.exact_share for r in first]))
-        lines += [
-            f"Suite {own[0].suite}: {name}. {len(first)} pairs of {len(devices)} devices; "
-            f"{exact:.0%} of the time on the second device is exact, {1 - exact:.0%} modelled.",
-            "",
-            "| contestant | mean error | worst error | time | operators | against whole steps, mean / worst |",
-            "| --- | --- | --- | --- | --- | --- |",
-        ]
-        for contestant in dict.fromkeys(r.contestant for r in own):
-            lines.append(_line(contestant, [r for r in own if r.contestant == contestant]))
+        contestants = dict.fromkeys(r.contestant for r in own)
+        lines = [_line(contestant, [r for r in own if r.contestant == contestant]) for contestant in contestants]
         floors = [f for r in first if (f := r.floor) is not None]
         if floors:
-            lines.append(f"| all operators (the floor) | 0 | 0 | – | – | {_two(floors)} |")
-        lines.append("")
-    return "\n".join(lines)
+            lines.append(["all operators (the floor)", "0", "0", "–", "–", _two(floors)])
+        title = (
+            f"Suite {own[0].suite}: {name}. {len(first)} pairs of {len(devices)} devices; "
+            f"{exact:.0%} of the time on the second device is exact, {1 - exact:.0%} modelled."
+        )
+        parts.append(f"{title}\n\n{markdown_table(header, lines)}\n")
+    return "\n".join(parts)
 
 
-def _line(contestant: str, rows: Sequence[AcrossRow]) -> str:
+def _line(contestant: str, rows: Sequence[AcrossRow]) -> list[str]:
     errors = [r.error for r in rows]
     times = [r.proxy_s for r in rows if r.proxy_s is not None]
     counts = [r.operators for r in rows if r.operators is not None]
     steps = [e for r in rows if (e := r.step_error) is not None]
     time = f"{1e3 * min(times):.0f}–{1e3 * max(times):.0f} ms" if times else "–"
-    return (
-        f"| {contestant} | {np.mean(errors):.2%} | {max(errors):.2%} | {time} "
-        f"| {f'{np.mean(counts):.0f}' if counts else '–'} | {_two(steps) if steps else '–'} |"
-    )
+    operators = f"{np.mean(counts):.0f}" if counts else "–"
+    against_steps = _two(steps) if steps else "–"
+    return [contestant, f"{np.mean(errors):.2%}", f"{max(errors):.2%}", time, operators, against_steps]
 
 
 def _two(errors: Sequence[float]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.console import parser, report, start
+from benchmarks.console import markdown_table, parser, report, start
 from statsnet.devices.cut_risk import AXES, MOST_OCTAVES, POINTWISE, CutRisk, RiskEntry, save_risk
 from statsnet.devices.names import measured_device
 from statsnet.devices.operator_work import work_of
@@ -108,15 +108,15 @@ def _mean_difference(change: np.ndarray) -> np.ndarray:
 
 def table(risk: CutRisk) -> str:
     """Risks of half, an eighth and a 32nd, over all sizes."""
-    lines = ["| operator | axis | half | an eighth | a 32nd |", "|---|---|---:|---:|---:|"]
+    lines = []
     for operator, axis in sorted({(e.operator, e.axis) for e in risk.entries}):
-        cells = []
+        cells = [operator, axis]
         for octaves in (1, 3, 5):
             own = [e for e in risk.entries if (e.operator, e.axis, e.octaves) == (operator, axis, octaves)]
             weights = [e.pairs for e in own]
             cells.append(f"{100 * np.average([e.risk for e in own], weights=weights):.0f} %" if own else "–")
-        lines.append(f"| {operator} | {axis} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown_table(("operator", "axis", "half", "an eighth", "a 32nd"), lines)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.console import parser, report, start
+from benchmarks.console import markdown_table, parser, report, start
 from statsnet.devices.make_proxy import MakeOptions, open_bench
 from statsnet.devices.other_devices import OtherDevices
 from statsnet.devices.recorded_bench import RecordedBench
@@ -155,18 +155,16 @@ def _factor(signature: Signature, here: TableTimes, other: OtherDevices, there: 
 
 def table(rows: Sequence[Row], device: str, mix: str) -> str:
     """Mean and worst error of each way."""
-    lines = [
-        f"{mix} on {device}, {len({r.device for r in rows})} devices left out in turn", "",
-        "| way | step | different blocks | mean error | worst error | on |", "|---|---:|---:|---:|---:|---|",
-    ]  # fmt: skip
+    lines = []
     for way in dict.fromkeys(r.way for r in rows):
         own = [r for r in rows if r.way == way]
         worst = max(own, key=lambda r: r.error)
-        lines.append(
-            f"| {way} | {1e3 * np.mean([r.latency_s for r in own]):.0f} ms | {np.mean([r.blocks for r in own]):.0f} "
-            f"| {np.mean([r.error for r in own]):.2%} | {worst.error:.2%} | {worst.device} |"
-        )
-    return "\n".join(lines)
+        figures = [np.mean([getattr(r, name) for r in own]) for name in ("latency_s", "blocks", "error")]
+        means = [f"{1e3 * figures[0]:.0f} ms", f"{figures[1]:.0f}", f"{figures[2]:.2%}"]
+        lines.append([way, *means, f"{worst.error:.2%}", worst.device])
+    header = ("way", "step", "different blocks", "mean error", "worst error", "on")
+    left_out = len({r.device for r in rows})
+    return f"{mix} on {device}, {left_out} devices left out in turn\n\n{markdown_table(header, lines)}"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from benchmarks.console import parser, start
+from benchmarks.console import markdown_table, parser, start
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.names import canonical_name
 from statsnet.devices.operator_mapping import mapped
@@ -77,16 +77,15 @@ def weighted_median(values: Iterable[tuple[float, float]]) -> float:
     raise ValueError("no values")
 
 
-def row_of(title: str, operators: Sequence[Checked], total_s: float) -> str:
+def row_of(title: str, operators: Sequence[Checked], total_s: float) -> list[str]:
     """A line of the table."""
     measured_s, predicted_s = sum(o.measured_s for o in operators), sum(o.predicted_s for o in operators)
     ratio = weighted_median((o.predicted_s / o.measured_s, o.calls) for o in operators)
     shares = [sum(o.predicted_s for o in operators if o.evidence == e) / predicted_s for e in get_args(Evidence)]
-    cells = [
+    return [
         title, f"{measured_s / total_s:.1%}", f"{1e6 * measured_s:,.0f}", f"{1e6 * predicted_s:,.0f}",
         f"{predicted_s / measured_s:.2f}", f"{ratio:.2f}", *(f"{share:.0%}" for share in shares),
     ]  # fmt: skip
-    return f"| {' | '.join(cells)} |"
 
 
 def table_of(operators: Sequence[Checked], shown: float = 0.005) -> str:
@@ -100,15 +99,13 @@ def table_of(operators: Sequence[Checked], shown: float = 0.005) -> str:
     rest = [o for k, of in ordered if k not in dict(large) for o in of]
     short, long = [o for o in operators if o.is_short], [o for o in operators if not o.is_short]
     lines = [
-        f"| {' | '.join(COLUMNS)} |",
-        "|---" + (len(COLUMNS) - 1) * "|---:" + "|",
         *(row_of(kind, of, total_s) for kind, of in large),
         *([row_of("others", rest, total_s)] if rest else []),
         *([row_of("*calls from 10 µs*", long, total_s)] if long else []),
         *([row_of("*calls below 10 µs*", short, total_s)] if short else []),
         row_of("**all**", operators, total_s),
     ]
-    return "\n".join(lines)
+    return markdown_table(COLUMNS, lines)
 
 
 def recordings_in(paths: Iterable[Path]) -> list[Path]:

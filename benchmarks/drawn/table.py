@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks import csv_tables
-from benchmarks.fidelity_table import FidelityRow
+from benchmarks.console import markdown_table, percent
+from benchmarks.fidelity_table import FidelityRow, factors_cell
 from benchmarks.ways.comparisons import PROXY
 from statsnet.signatures.coverage import COVERAGE_BAR
 from statsnet.signatures.documents import Fit
@@ -58,44 +60,30 @@ class UnseenRow:
         return self.seed, self.mode, self.mix, self.floor_s, self.machine
 
 
-def unseen_row(
-    measured: FidelityRow,
-    fit: Fit | None,
-    *,
-    seed: str,
-    mix: int,
-    members: str,
-    floor_s: float | None,
-    machine: str,
-    date: str,
-) -> UnseenRow:
-    """A row from what was measured; `fit` is the proxy's, None for other ways."""
+AS_MEASURED = (
+    "mode", "way", "setting", "suite_factor", "proxy_factor", "error", "error_low", "error_high", "suite_rounds",
+    "proxy_rounds",
+)  # fmt: skip
+
+
+def unseen_row(measured: FidelityRow, fit: Fit | None, **known: Any) -> UnseenRow:
+    """A row from what was measured; `fit` is the proxy's, None for other ways. `known` are the fields that say of what
+    it is."""
     assert measured.suite_rounds is not None and measured.proxy_rounds is not None
-    kernel_classes = fit.summary.kernel_class_total_variation if fit else None
-    categories = fit.summary.category_total_variation if fit else None
+    summary = fit.summary if fit else None
     return UnseenRow(
-        seed=seed,
-        mode=measured.mode,
-        mix=mix,
-        members=members,
-        floor_s=floor_s,
-        way=measured.way,
-        setting=measured.setting,
-        suite_factor=measured.suite_factor,
-        proxy_factor=measured.proxy_factor,
-        error=measured.error,
-        error_low=measured.error_low,
-        error_high=measured.error_high,
-        kernel_class_points=None if kernel_classes is None else 100 * kernel_classes,
-        category_points=None if categories is None else 100 * categories,
-        coverage=fit.summary.proxy_coverage if fit else None,
+        **{name: getattr(measured, name) for name in AS_MEASURED},
+        kernel_class_points=_in_points(summary.kernel_class_total_variation if summary else None),
+        category_points=_in_points(summary.category_total_variation if summary else None),
+        coverage=summary.proxy_coverage if summary else None,
         suite_step_s=None if measured.compression is None else measured.compression * (measured.step_latency_s or 0.0),
         proxy_step_s=measured.step_latency_s,
-        suite_rounds=measured.suite_rounds,
-        proxy_rounds=measured.proxy_rounds,
-        machine=machine,
-        date=date,
+        **known,
     )
+
+
+def _in_points(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def read(path: Path) -> list[UnseenRow]:
@@ -118,19 +106,20 @@ def markdown(rows: Sequence[UnseenRow]) -> str:
     if not rows:
         return "There are no rows yet."
     proxies = [row for row in rows if row.way == PROXY]
-    return "\n".join([*_mixes(proxies), "", *_summary(rows)])
+    return f"{_mixes(proxies)}\n\n{_summary(rows)}"
 
 
-def _mixes(rows: Sequence[UnseenRow]) -> list[str]:
+def _mixes(rows: Sequence[UnseenRow]) -> str:
     settings = list(dict.fromkeys(row.setting for row in rows))
-    lines = [
-        "| seed, mix | members | step | kernel classes | categories | coverage | " + " | ".join(settings) + " |",
-        "|---" * (6 + len(settings)) + "|",
-    ]
+    header = ("seed, mix", "members", "step", "kernel classes", "categories", "coverage", *settings)
+    lines = []
     for key in dict.fromkeys(row.of_mix for row in rows):
         of_mix = [row for row in rows if row.of_mix == key]
-        first, errors = of_mix[0], {row.setting: _error(row) for row in of_mix}
-        cells = [
+        first = of_mix[0]
+        errors = {
+            r.setting: factors_cell(r.suite_factor, r.proxy_factor, r.error, r.error_low, r.error_high) for r in of_mix
+        }
+        lines.append([
             f"{first.seed} {first.mode}, {first.mix}{_floor(first.floor_s)}",
             first.members,
             _step(first),
@@ -138,61 +127,39 @@ def _mixes(rows: Sequence[UnseenRow]) -> list[str]:
             _points(first.category_points),
             "–" if first.coverage is None else f"{first.coverage:.1%}",
             *(errors.get(setting, "–") for setting in settings),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        ])  # fmt: skip
+    return markdown_table(header, lines)
 
 
-def _summary(rows: Sequence[UnseenRow]) -> list[str]:
-    lines = [
-        "| | errors | median | 95th percentile | worst | mean | positive | kernel classes ≤ 5 points "
-        "| coverage ≥ 95 % |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    groups: dict[str, list[UnseenRow]] = {}
+def _summary(rows: Sequence[UnseenRow]) -> str:
+    header = ("", "errors", "median", "95th percentile", "worst", "mean", "positive", "kernel classes ≤ 5 points",
+              "coverage ≥ 95 %")  # fmt: skip
+    by_mode, by_way = defaultdict[str, list[UnseenRow]](list), defaultdict[str, list[UnseenRow]](list)
     for row in rows:
-        title = f"{row.way}{_floor(row.floor_s)}"
-        groups.setdefault(f"{title}, {row.mode}", []).append(row)
-    for (way, floor_s), own in _by_way(rows).items():
-        if len({row.mode for row in own}) > 1:
-            groups[f"{way}{_floor(floor_s)}, both modes"] = own
-    lines += [_line(title, groups[title]) for title in groups]
-    lines.append(
-        f"| goal | | {MEDIAN:.0%} | {PERCENTILE_95:.0%} | | | | {MIXES:.0%} of the mixes | {MIXES:.0%} of the mixes |"
-    )
-    return lines
+        way = f"{row.way}{_floor(row.floor_s)}"
+        by_mode[f"{way}, {row.mode}"].append(row)
+        by_way[f"{way}, both modes"].append(row)
+    both = {title: own for title, own in by_way.items() if len({row.mode for row in own}) > 1}
+    of_mixes = f"{MIXES:.0%} of the mixes"
+    goals = ["goal", "", f"{MEDIAN:.0%}", f"{PERCENTILE_95:.0%}", "", "", "", of_mixes, of_mixes]
+    return markdown_table(header, [*(_line(*group) for group in [*by_mode.items(), *both.items()]), goals])
 
 
-def _by_way(rows: Sequence[UnseenRow]) -> dict[tuple[str, float | None], list[UnseenRow]]:
-    found: dict[tuple[str, float | None], list[UnseenRow]] = {}
-    for row in rows:
-        found.setdefault((row.way, row.floor_s), []).append(row)
-    return found
-
-
-def _line(title: str, rows: Sequence[UnseenRow]) -> str:
+def _line(title: str, rows: Sequence[UnseenRow]) -> list[str]:
     errors = np.array([row.error for row in rows])
     size = np.abs(errors)
     mixes = {row.of_mix: row for row in rows}.values()
     kernel = [row.kernel_class_points <= KERNEL_POINTS for row in mixes if row.kernel_class_points is not None]
     covered = [row.coverage >= COVERAGE for row in mixes if row.coverage is not None]
     figures = (np.median(size), np.percentile(size, 95), size.max())
-    cells = [
+    return [
         title,
         str(len(rows)),
         *(f"{100 * figure:.1f} %" for figure in figures),
-        f"{100 * errors.mean():+.1f} %".replace("-", "−"),
+        percent(float(errors.mean())),
         f"{(errors > 0).mean():.0%}",
         *(f"{sum(reached)} of {len(reached)}" if reached else "–" for reached in (kernel, covered)),
     ]
-    return "| " + " | ".join(cells) + " |"
-
-
-def _error(row: UnseenRow) -> str:
-    text = f"{row.suite_factor:.2f}, {row.proxy_factor:.2f}: **{100 * row.error:+.1f} %**".replace("-", "−")
-    if row.error_low is not None and row.error_high is not None:
-        text += f" ± {50 * math.log((1 + row.error_high) / (1 + row.error_low)):.1f}"
-    return text
 
 
 def _step(row: UnseenRow) -> str:

@@ -1,42 +1,31 @@
-"""The table of synthesis_time.py: stages from what a command shows, rows, and how they are printed in Markdown."""
+"""The table of synthesis_time.py: rows from the stages that a command tells of, and how they are printed."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from benchmarks.console import markdown_table
-from benchmarks.timing.sides import HERE
-from benchmarks.timing.watched_command import Watched
-from statsnet.signatures.intervals import geometric_mean
+from statsnet.synthesis.expected_time import BLOCKS, CONFIRMING, NETWORKS, PROFILING, SOLVING, TIMING
 
-STAGES = {
-    "profiling": r"\b(profiling|re-timing)\b",
-    "timing again": r"\btiming\b.*\b(once more|again)\b|\breference network\b",
-    "blocks": r"\bblocks?\b",
-    "solving": r"\bsolving\b",
-    "whole network": r"\bwhole network\b",
-    "starting": r"\bstarting\b",
-}
-"""Stage -> how what is shown meanwhile can be told. The first that fits counts."""
-
-STARTING, OTHER = "starting", "other"
+COLUMN_OF = {
+    PROFILING: "profiling_s", TIMING: "timing_again_s", BLOCKS: "blocks_s", SOLVING: "solving_s",
+    NETWORKS: "whole_network_s", CONFIRMING: "whole_network_s",
+}  # fmt: skip
+"""A stage of `statsnet synthesize` -> the column that it adds to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisRow:
-    """One `statsnet synthesize`. `effort` was asked for; a commit that knows none ran without. `code`: `here`, or the
-    commit that took turns with these files. Stages add up to `total_s`. Memory includes pages that processes share.
-    """
+    """One `statsnet synthesize`. Stages add up to `total_s`: `starting_s` is what Python and its imports took before
+    the command itself began. `peak_bytes` is of the largest process, pages that it shares included."""
 
     run: str
     mix: str
     mode: str
     effort: str | None
-    code: str
     repeat: int
     total_s: float
     starting_s: float
@@ -46,15 +35,14 @@ class SynthesisRow:
     solving_s: float
     whole_network_s: float
     other_s: float
-    parent_peak_bytes: int
-    child_peak_bytes: int
+    peak_bytes: int
     category_total_variation: float | None
     kernel_class_total_variation: float | None
     flops_per_s_error: float | None
     bytes_per_s_error: float | None
 
 
-PARTS = ("total", STARTING, "profiling", "timing again", "blocks", "solving", "whole network", OTHER)
+PARTS = ("total", "starting", "profiling", "timing again", "blocks", "solving", "whole network", "other")
 """The columns of seconds, in the order of the work."""
 
 FIGURES = {
@@ -66,99 +54,34 @@ FIGURES = {
 """Figure of a fit's summary, and column -> its title. Each is a share."""
 
 
-def stage_of(text: str) -> str:
-    return next((name for name, words in STAGES.items() if re.search(words, text)), OTHER)
-
-
-def stage_seconds(shown: Iterable[tuple[float, str]], took_s: float) -> dict[str, float]:
-    """How long each stage took: what is shown lasts until the next text. Before the first, the program starts."""
-    seconds = dict.fromkeys((*STAGES, OTHER), 0.0)
-    stage, since_s = STARTING, 0.0
-    for at_s, text in [*shown, (took_s, "")]:
-        seconds[stage] += min(at_s, took_s) - since_s
-        stage, since_s = stage_of(text), min(at_s, took_s)
-    return seconds
-
-
-def synthesis_row(watched: Watched, summary: Mapping[str, Any], **known: Any) -> SynthesisRow:
-    """From a command and its fit's summary. `known` are the fields that say what was timed."""
-    seconds = stage_seconds(watched.shown, watched.took_s)
+def synthesis_row(took_s: float, told: Mapping[str, Any], **known: Any) -> SynthesisRow:
+    """From how long a command took, and from what it told with --json. `known` are the other fields."""
+    seconds = dict.fromkeys(COLUMN_OF.values(), 0.0)
+    for stage, stage_s in told["stages_s"].items():
+        seconds[COLUMN_OF[stage]] += stage_s
     return SynthesisRow(
-        total_s=watched.took_s,
-        **{_column(name): stage_s for name, stage_s in seconds.items()},
-        parent_peak_bytes=watched.parent_peak_bytes,
-        child_peak_bytes=watched.child_peak_bytes,
-        **{name: summary.get(name) for name in FIGURES},
+        total_s=took_s,
+        starting_s=took_s - told["total_s"],
+        other_s=told["total_s"] - sum(seconds.values()),
+        **seconds,
+        **{name: told["fit"]["summary"].get(name) for name in FIGURES},
         **known,
     )
 
 
 def markdown(rows: Sequence[SynthesisRow]) -> str:
-    """Each run's seconds and memory, then its fit, then, if there is another code, both side by side."""
-    parts = [_durations(rows), _fit(rows)]
-    if others := dict.fromkeys(r.code for r in rows if r.code != HERE):
-        parts += [_against(rows, code) for code in others]
-    return "\n\n".join(parts)
-
-
-def _durations(rows: Sequence[SynthesisRow]) -> str:
-    header = ["seconds", *PARTS, "parent, MB", "largest child, MB"]
-    lines = []
-    for name, of_run in _groups(rows).items():
-        seconds = [_middle([_seconds_of(r, part) for r in of_run]) for part in PARTS]
-        memory = [max(r.parent_peak_bytes for r in of_run), max(r.child_peak_bytes for r in of_run)]
-        lines.append([name, *seconds, *(f"{peak / 1e6:.0f}" for peak in memory)])
-    return markdown_table(header, lines)
-
-
-def _fit(rows: Sequence[SynthesisRow]) -> str:
-    lines = []
-    for name, of_run in _groups(rows).items():
-        figures = [[100 * value for r in of_run if (value := getattr(r, name)) is not None] for name in FIGURES]
-        lines.append([name, *(_middle(known, ".1f") if known else "–" for known in figures)])
-    return markdown_table(["fit", *FIGURES.values()], lines)
-
-
-def _against(rows: Sequence[SynthesisRow], code: str) -> str:
-    """The ratio is the mean over pairs of runs that took turns."""
-    lines = []
-    for name, (now, before) in _pairs(rows, code).items():
-        for part in PARTS:
-            pairs = [(_seconds_of(a, part), _seconds_of(b, part)) for a, b in zip(now, before, strict=True)]
-            ratios = [a / b for a, b in pairs if a > 0 and b > 0]
-            both = [_middle([pair[side] for pair in pairs]) for side in (0, 1)]
-            lines.append([name, part, *both, f"{geometric_mean(ratios):.2f}" if ratios else "–"])
-    return markdown_table(["", "seconds", HERE, code, "ratio"], lines)
-
-
-def _column(part: str) -> str:
-    return f"{part.replace(' ', '_')}_s"
-
-
-def _seconds_of(row: SynthesisRow, part: str) -> float:
-    seconds: float = getattr(row, _column(part))
-    return seconds
-
-
-def _pairs(rows: Sequence[SynthesisRow], code: str) -> dict[str, tuple[list[SynthesisRow], list[SynthesisRow]]]:
-    """Run -> what was timed of it with this code and with the other, in the same repeats. Failed ones have no row."""
-    timed = {(r.code, _run_name(r), r.repeat): r for r in rows}
-    pairs: dict[str, tuple[list[SynthesisRow], list[SynthesisRow]]] = {}
-    for (side, name, repeat), row in timed.items():
-        if side == HERE and (before := timed.get((code, name, repeat))) is not None:
-            now_and_before = pairs.setdefault(name, ([], []))
-            now_and_before[0].append(row)
-            now_and_before[1].append(before)
-    return pairs
-
-
-def _groups(rows: Sequence[SynthesisRow]) -> dict[str, list[SynthesisRow]]:
-    """The repeats of a run, by its name."""
+    """Each run's seconds and memory, then its fit."""
     groups: dict[str, list[SynthesisRow]] = {}
     for row in rows:
-        name = _run_name(row) if row.code == HERE else f"{_run_name(row)}, {row.code}"
-        groups.setdefault(name, []).append(row)
-    return groups
+        groups.setdefault(_run_name(row), []).append(row)
+    times, fits = [], []
+    for name, of_run in groups.items():
+        seconds = [_middle([getattr(r, f"{part.replace(' ', '_')}_s") for r in of_run]) for part in PARTS]
+        times.append([name, *seconds, f"{max(r.peak_bytes for r in of_run) / 1e6:.0f}"])
+        figures = [[100 * value for r in of_run if (value := getattr(r, name)) is not None] for name in FIGURES]
+        fits.append([name, *(_middle(known, ".1f") if known else "–" for known in figures)])
+    durations = markdown_table(["seconds", *PARTS, "largest process, MB"], times)
+    return f"{durations}\n\n{markdown_table(['fit', *FIGURES.values()], fits)}"
 
 
 def _run_name(row: SynthesisRow) -> str:

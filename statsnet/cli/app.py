@@ -59,15 +59,12 @@ _NOT_OURS = frozenset(
     epilog="Start with: statsnet synthesize --mix recsys:0.5,cv:0.5\n\nThen statsnet run with the folder it names.",
 )
 @click.version_option(__version__, message="statsnet %(version)s")
-@click.option("--debug", is_flag=True, help=f"Show the traceback of an unexpected error (also: {_DEBUG}=1).")
-def statsnet(debug: bool) -> None:
+def statsnet() -> None:
     """One small network that stands for a weighted set of AI models on any device.
 
     Profile workloads into signatures, mix signatures into a proxy network of milliseconds, run the proxy on
     any device: its time changes by the same factor as that of the models it stands for.
     """
-    if debug:
-        os.environ[_DEBUG] = "1"
 
 
 for command in (

@@ -19,7 +19,7 @@ from statsnet.errors import StatsNetError, UsageError, did_you_mean
 if TYPE_CHECKING:
     from statsnet.reporting.tables import Report
 
-FORMATS = ("table", "markdown", "csv", "json", "html")
+FORMATS = ("table", "markdown", "csv", "html")
 _PER_HOUR = {"s": 3600.0, "min": 60.0, "h": 1.0, "day": 1 / 24, "month": 1 / 730}
 
 
@@ -57,7 +57,7 @@ def compare(
     """
     files = (first, second, *others)
     json_option.check_no_input(json_path, files)
-    if json_path == output.STDOUT and form not in ("table", "json"):
+    if json_path == output.STDOUT and form != "table":
         raise UsageError(f"--json and --format {form} both go to stdout", hint=f"--json=FILE --format {form}")
     _check_no_result(json_path)
     costs = _prices(prices, files)
@@ -110,14 +110,12 @@ def _words(files: Sequence[str], baselines: Sequence[str], prices: Sequence[str]
 def _show(shown: _Shown, form: str, json_path: str | None, words: Sequence[str]) -> None:
     from statsnet.reporting.html import markup, page
 
-    if form == "table" or json_path == output.STDOUT:
+    if form == "table":
         output.deliver(shown.data, json_path, shown.report)
         return
     if json_path is not None:
         output.save(json_path, shown.data)
-    if form == "json":
-        output.print_json(shown.data)
-    elif form == "csv":
+    if form == "csv":
         click.echo(shown.csv(), nl=False)
     elif form == "markdown":
         click.echo(markup.markdown(shown.report()), nl=False)

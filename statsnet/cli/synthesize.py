@@ -217,9 +217,11 @@ def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> N
     from statsnet.reporting.stages import stages_table
     from statsnet.signatures.conversion import plain
 
-    fit, times = proxy.fit(), stages_table(stages.spent_s, stages.total_s, PATIENCE.spent_s)
-    data = plain({"folder": str(path), "spec": proxy.spec, "fit": fit})
-    output.deliver(data, json_path, lambda: [*proxy_report(proxy.spec, fit), times])
+    fit, total_s = proxy.fit(), stages.total_s
+    times = {"stages_s": stages.spent_s, "total_s": total_s}
+    data = plain({"folder": str(path), "spec": proxy.spec, "fit": fit, **times})
+    table = stages_table(stages.spent_s, total_s, PATIENCE.spent_s)
+    output.deliver(data, json_path, lambda: [*proxy_report(proxy.spec, fit), table])
     if json_path != output.STDOUT:
         output.print_written(path)
 

@@ -30,8 +30,14 @@ from statsnet.evaluation.explained import (
 from statsnet.evaluation.factors import factors, suite_noise
 from statsnet.evaluation.own_models import OwnModel
 from statsnet.evaluation.run_proxy import common_environment
-from statsnet.evaluation.suite import SuiteMember, check_own_models, replay_notes, require_measured, suite_of
-from statsnet.measure.control import JOB_LIMIT_S, Control, Job
+from statsnet.evaluation.suite import (
+    SuiteMember,
+    check_own_models,
+    profile_jobs,
+    replay_notes,
+    require_measured,
+    suite_of,
+)
 from statsnet.measure.rounds import run_in_rounds
 from statsnet.profiling.replay_task import Replayed
 from statsnet.profiling.tasks import Profile
@@ -39,7 +45,7 @@ from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.intervals import relative_error
 from statsnet.signatures.measurement import Measurement
-from statsnet.synthesis.tasks import NetworkTrace, TraceNetwork
+from statsnet.synthesis.tasks import NetworkTrace
 from statsnet.workloads.settings import BASELINE, RUNTIME, Setting
 
 IN_ONE_PIECE = ("compile", "graphs", RUNTIME)
@@ -114,21 +120,10 @@ def _measured(
 ) -> list[list[list[Any]]]:
     """By subject, then by setting, then by round. A subject's settings come one after the other, so that what they are
     compared with was measured just before."""
-    spec, settings = proxy.spec, (BASELINE, *options.settings)
-    trace = TraceNetwork(
-        folder=str(proxy.network_folder.resolve()),
-        network_sha256=proxy.network_sha256,
-        dtype=spec.dtype,
-        device=options.device,
-        min_time_s=TraceNetwork.min_time_s if options.min_time_s is None else options.min_time_s,
-    )
-    subjects: list[Job[Any]] = [
-        *(m.profile_job(spec, options.device, min_time_s=options.min_time_s) for m in members),
-        Job(trace, Control(label="the proxy", timeout_s=JOB_LIMIT_S)),
-    ]
+    settings = (BASELINE, *options.settings)
     jobs = [
         replace(job, control=replace(job.control, setting=setting, label=f"{job.label} ({setting.name})"))
-        for job in subjects
+        for job in profile_jobs(proxy, members, options.device, options.min_time_s)
         for setting in settings
     ]
     found = run_in_rounds(jobs, options.rounds, report=report)

@@ -71,40 +71,26 @@ class Verdict:
 def queries_needed(share: float, late: int = 1) -> int:
     """The fewest queries of which `late` may be late, so that the latency at percentile `share` is still known to be
     under the bound: the least n for which P(Binomial(n, 1 - share) <= late) < 1 - CONFIDENCE."""
-    most = late + 1
-    while _chance(most, late, share) >= 1 - CONFIDENCE:
-        most *= 2
-    fewest = most // 2
-    while fewest + 1 < most:
-        middle = (fewest + most) // 2
-        fewest, most = (middle, most) if _chance(middle, late, share) >= 1 - CONFIDENCE else (fewest, middle)
-    return most
+    from scipy.special import bdtrin
+
+    return math.ceil(bdtrin(late, 1 - CONFIDENCE, 1 - share))
 
 
 def percentile(latency_s: Sequence[float], share: float) -> Percentile:
     """From the latencies of all queries, in any order."""
+    from scipy.special import bdtrik
+
     n, needs = len(latency_s), queries_needed(share)
     if n < needs:
         return Percentile(share=share, needs=needs, latency_s=None, bound_s=None)
     ordered = sorted(latency_s)
-    # The most late queries that n allow; the chance of so few grows with their number.
-    fewest, most = 1, n
-    while fewest + 1 < most:
-        middle = (fewest + most) // 2
-        fewest, most = (middle, most) if _chance(n, middle, share) < 1 - CONFIDENCE else (fewest, middle)
-    return Percentile(share=share, needs=needs, latency_s=ordered[_place(n, share)], bound_s=ordered[n - fewest])
+    late = int(bdtrik(1 - CONFIDENCE, n, 1 - share))  # the most that n queries allow
+    return Percentile(share=share, needs=needs, latency_s=ordered[_place(n, share)], bound_s=ordered[n - late])
 
 
 def _place(n: int, share: float) -> int:
     """Where percentile `share` stands among n ordered values."""
     return min(n - 1, int(n * share))
-
-
-def _chance(n: int, late: int, share: float) -> float:
-    """P(Binomial(n, 1 - share) <= late)."""
-    from scipy.special import bdtr
-
-    return float(bdtr(late, n, 1 - share))
 
 
 def samples_per_s(trial: Trial) -> float:

@@ -18,11 +18,13 @@ from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.profiling.replay_task import Replayed, ReplayOperators
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.progress import Report, silent
+from statsnet.proxy.folder import ProxyFolder
 from statsnet.signatures.database import default_profiles_dir, find_signatures
 from statsnet.signatures.documents import ProxySpec, SpecMember
 from statsnet.signatures.model import Signature
 from statsnet.signatures.results import Evidence, ProxyTimes, Result, ResultMember, Subject
 from statsnet.signatures.timing import Timing
+from statsnet.synthesis.tasks import TraceNetwork
 from statsnet.workloads.settings import RUNTIME, Setting
 
 MODEL_SETTINGS = ("dtype", "layout", "compile", RUNTIME)
@@ -135,6 +137,23 @@ def suite_of(spec: ProxySpec, profiles: str | Path | None = None, models: Sequen
         {m.signature for m in spec.mix}, [*signature_files(models), *folders, default_profiles_dir()]
     )
     return [_member(entry, signatures.get(entry.signature), targets.get(entry.name)) for entry in spec.mix]
+
+
+def profile_jobs(
+    proxy: ProxyFolder, members: Sequence[SuiteMember], device: str, min_time_s: float | None
+) -> list[Job[Any]]:
+    """The jobs that measure the operators of all members, and then the proxy's."""
+    trace = TraceNetwork(
+        folder=str(proxy.network_folder.resolve()),
+        network_sha256=proxy.network_sha256,
+        dtype=proxy.spec.dtype,
+        device=device,
+        min_time_s=TraceNetwork.min_time_s if min_time_s is None else min_time_s,
+    )
+    return [
+        *(m.profile_job(proxy.spec, device, min_time_s=min_time_s) for m in members),
+        Job(trace, Control(label="the proxy", timeout_s=JOB_LIMIT_S)),
+    ]
 
 
 def check_own_models(

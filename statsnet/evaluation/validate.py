@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from statsnet.environment import differences, fingerprint
 from statsnet.errors import UsageError
@@ -16,12 +15,12 @@ from statsnet.evaluation.suite import (
     NO_LIMITS,
     SuiteMember,
     check_own_models,
+    profile_jobs,
     replay_notes,
     require_measured,
     suite_of,
     suite_result,
 )
-from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.engine import Pool
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import run_in_rounds, run_on_pool
@@ -40,7 +39,6 @@ from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Mode, Signature
 from statsnet.signatures.results import CharacteristicAgain, FitAgain, Moved, Result, Validation
 from statsnet.signatures.target import Target, target_of, target_of_mix
-from statsnet.synthesis.tasks import TraceNetwork
 from statsnet.workloads.settings import RUNTIME, Setting
 
 
@@ -131,19 +129,8 @@ def _measure_fit(
     proxy: ProxyFolder, members: Sequence[SuiteMember], options: ValidateOptions, report: Report
 ) -> tuple[Result, FitAgain, list[str]]:
     """The suite's result, the fit measured now, and notes."""
-    spec, device, rounds = proxy.spec, options.device, options.rounds or Rounds().fewest
-    min_time_s = options.limits.min_time_s
-    trace = TraceNetwork(
-        folder=str(proxy.network_folder.resolve()),
-        network_sha256=proxy.network_sha256,
-        dtype=spec.dtype,
-        device=device,
-        min_time_s=TraceNetwork.min_time_s if min_time_s is None else min_time_s,
-    )
-    jobs: list[Job[Any]] = [
-        *(m.profile_job(spec, device, min_time_s=min_time_s) for m in members),
-        Job(trace, Control(label="the proxy", timeout_s=JOB_LIMIT_S)),
-    ]
+    spec, rounds = proxy.spec, options.rounds or Rounds().fewest
+    jobs = profile_jobs(proxy, members, options.device, options.limits.min_time_s)
     outcomes = (
         run_on_pool(options.pool, jobs, rounds, report=report)
         if options.pool

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from statsnet.profiling.costs.attention import attended
-from statsnet.profiling.costs.call import OperatorCall, dimensions, last_dimension
+from statsnet.profiling.costs.call import OperatorCall, dimensions, last_dimension, tokens_of
 from statsnet.signatures.operators import TensorSpec
 from statsnet.signatures.products import Product
 
@@ -38,7 +38,7 @@ def attention(call: OperatorCall) -> list[Product]:
 def multi_head_attention(call: OperatorCall) -> list[Product]:
     """torch.nn's fused path: queries, keys and values of one product where they have one input, attention, output."""
     query, key = call.tensor(0), call.tensor(1)
-    width, tokens, others = last_dimension(query), _tokens(query), _tokens(key)
+    width, tokens, others = last_dimension(query), tokens_of(query), tokens_of(key)
     output = Product(rows=tokens, columns=width, depth=width)
     if query == key:
         inputs = [Product(rows=tokens, columns=3 * width, depth=width)]
@@ -52,13 +52,9 @@ def encoder_layer(call: OperatorCall) -> list[Product]:
     x = call.tensor(0)
     width = last_dimension(x)
     weights = [w for w in call.inputs[1:] if len(w.shape) == 2 and width in w.shape][:4]
-    made = [Product(rows=_tokens(x), columns=math.prod(w.shape) // width, depth=width) for w in weights[:3]]
-    made += [Product(rows=_tokens(x), columns=width, depth=math.prod(w.shape) // width) for w in weights[3:]]
+    made = [Product(rows=tokens_of(x), columns=math.prod(w.shape) // width, depth=width) for w in weights[:3]]
+    made += [Product(rows=tokens_of(x), columns=width, depth=math.prod(w.shape) // width) for w in weights[3:]]
     return [*made[:1], *_heads(x, dimensions(x, 3)[1], int(call.number(2, 1))), *made[1:]]
-
-
-def _tokens(x: TensorSpec) -> int:
-    return x.numel // max(1, last_dimension(x))
 
 
 def _heads(query: TensorSpec, keys: int, heads: int) -> list[Product]:
@@ -73,7 +69,7 @@ def _heads(query: TensorSpec, keys: int, heads: int) -> list[Product]:
 
 def _recurrent(x: TensorSpec, weights: Sequence[TensorSpec], steps: int, *, backward: bool = False) -> list[Product]:
     """Weights in pairs, in threes with projections: of the input, for all tokens at once; the others step by step."""
-    tokens = x.numel // max(1, last_dimension(x))
+    tokens = tokens_of(x)
     rows = max(1, tokens // max(1, steps))
     shapes = [dimensions(weight, 2) for weight in weights]
     projected = len(shapes) % 3 == 0 and all(
@@ -111,7 +107,7 @@ def composite_rnn(call: OperatorCall) -> list[Product]:
 def cudnn_rnn(call: OperatorCall) -> list[Product]:
     x = call.tensor(0)
     batch = call.tensor(4).shape[-2]
-    steps = x.numel // max(1, last_dimension(x) * batch)
+    steps = tokens_of(x) // max(1, batch)
     return _recurrent(x, _matrices(call.tensors(1)), steps, backward="backward" in call.op)
 
 

@@ -148,8 +148,11 @@ class RoundsLog:
 
     def _keep(self, subject: Subject, settings: Sequence[Setting], logged: Iterable[Logged], began: int) -> None:
         sweep = [BASELINE, *settings]
-        processes = {setting.name: each for setting, each in zip(sweep, logged, strict=True)}
-        line = _Line(subject=subject.identity, environment=self.here, began=began, processes=processes)
+        self.keep(subject.identity, {s.name: each for s, each in zip(sweep, logged, strict=True)}, began)
+
+    def keep(self, identity: str, processes: dict[str, Logged], began: int) -> None:
+        """Add a group that was measured, by the names of settings or of whatever else tells its processes apart."""
+        line = _Line(subject=identity, environment=self.here, began=began, processes=processes)
         if self.path is not None:
             self._append(to_json(line) + "\n")
         self._take(line)

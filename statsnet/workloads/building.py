@@ -115,7 +115,7 @@ def build(
     if dtype is not None and dtype not in DTYPES:
         raise UsageError(f"'{dtype}' is not a dtype for a workload", hint=one_of(dtype, DTYPES))
     _require_torch()
-    _check_device(device)
+    check_device(device)
     resolved = resolve(target)
     chosen, sizes = _preset(resolved, preset)
     keywords = keyword_arguments(resolved, sizes, batch, overrides or {})
@@ -215,11 +215,7 @@ def _place(
             set_mode(made.model, mode)
             inputs = map_tensors(made.inputs, place)
     except torch.OutOfMemoryError as error:
-        raise DeviceError(
-            f"'{target.label}' does not fit on {device}",
-            cause=first_line(error),
-            hint=next_step(error, "use a smaller --batch or preset"),
-        ) from error
+        raise does_not_fit(target.label, device, error) from error
     except Exception as error:
         raise WorkloadError(
             f"'{target.label}' could not be moved to {device}" + (f" as {dtype}" if dtype else ""),
@@ -227,6 +223,12 @@ def _place(
             hint=next_step(error, "try it without --dtype" if dtype else "try it on another device"),
         ) from error
     return replace(made, inputs=inputs), cast.sentence() if cast else ""
+
+
+def does_not_fit(label: str, device: str, error: Exception) -> DeviceError:
+    """The error of a workload that takes more memory than its device has."""
+    hint = next_step(error, "use a smaller --batch or preset")
+    return DeviceError(f"'{label}' does not fit on {device}", cause=first_line(error), hint=hint)
 
 
 def _is_fake(tensor: torch.Tensor) -> bool:
@@ -268,18 +270,21 @@ def _require_torch() -> None:
         raise WorkloadError("building a workload needs torch", cause=str(error), hint="pip install torch") from error
 
 
-def _check_device(device: str) -> None:
-    import torch
-
-    if not re.fullmatch(r"cpu|meta|cuda(:\d+)?", device):
-        raise UsageError(f"'{device}' is not a device", hint="one of cpu, cuda, cuda:N or meta")
+def check_device(device: str, *, meta: bool = True) -> None:
+    """Raises UsageError for a word that names no device, DeviceError where the device is not. With `meta`, counting on
+    fake tensors is one, too."""
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device) and not (meta and device == "meta"):
+        known = "cpu, cuda, cuda:N or meta" if meta else "cpu, cuda or cuda:N"
+        raise UsageError(f"'{device}' is not a device", hint=f"use {known}")
     if not device.startswith("cuda"):
         return
+    import torch
+
     if not torch.cuda.is_available():
         raise DeviceError(
             "there is no CUDA device here",
             cause="torch finds no usable GPU" if torch.version.cuda else "torch was built without CUDA",
-            hint="use --device cpu, or --device meta to count without a device",
+            hint="use --device cpu" + (", or --device meta to count without a device" if meta else ""),
         )
     if int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
         raise DeviceError(f"there is no {device}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices")

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError, first_line, one_of
+from statsnet.errors import StatsNetError, UsageError, WorkloadError, one_of
 from statsnet.signatures.database import MODES
-from statsnet.workloads.building import BuiltWorkload, set_mode
+from statsnet.workloads.building import BuiltWorkload, does_not_fit, set_mode
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.loading import describe, next_step
 from statsnet.workloads.losses import ProjectionLoss, total_loss
@@ -256,11 +256,7 @@ def _running(built: BuiltWorkload, phase: Callable[[], str] = lambda: "forward")
     except StatsNetError:
         raise
     except torch.OutOfMemoryError as error:
-        raise DeviceError(
-            f"'{built.label}' does not fit on {built.device}",
-            cause=first_line(error),
-            hint=next_step(error, "use a smaller --batch or preset"),
-        ) from error
+        raise does_not_fit(built.label, built.device, error) from error
     except Exception as error:
         raise WorkloadError(
             f"a step of '{built.label}' failed",

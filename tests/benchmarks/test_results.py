@@ -11,16 +11,11 @@ from benchmark_programs import Program
 from benchmarks.across.figures import AcrossRow
 from benchmarks.breadth import Row as BreadthRow
 from benchmarks.csv_tables import read, table_text
-from benchmarks.diagnostics.repeatability import Difference
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
-from benchmarks.membership import FleetRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
-from benchmarks.profile_references import SecondProfile
-from benchmarks.reidentification import TrialRow
-from benchmarks.scale import ScaleRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
@@ -31,19 +26,11 @@ ROWS = {
     "breadth.py": BreadthRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
-    "membership.py": FleetRow,
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
-    "profile_references.py": SecondProfile,
-    "reidentification.py": TrialRow,
-    "scale.py": ScaleRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
-    "diagnostics/repeatability.py": Difference,
 }
-
-FEWER = {"scale.py": ("--machines", "500", "--workloads", "50")}
-"""Options of programs that would take seconds."""
 
 
 def index() -> dict[Path, str]:
@@ -76,7 +63,7 @@ def test_every_table_can_be_read_and_written_again(path: Path) -> None:
 @pytest.mark.parametrize("program", ROWS)
 def test_every_program_prints_its_tables(program: str, run_program: Program) -> None:
     path = next(path for path, named in index().items() if named == program)
-    done = run_program(program, "--kept", path, *FEWER.get(program, ()))
+    done = run_program(program, "--kept", path)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"\d", done.stdout)
 

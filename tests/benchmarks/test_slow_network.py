@@ -16,12 +16,13 @@ from measuring import write_proxy
 
 from benchmarks import slow_network
 from benchmarks.csv_tables import table_text
-from benchmarks.slow_network import Log, NetworkRow, Run, markdown, measured, rows_of
+from benchmarks.slow_network import NetworkRow, Run, limit_name, markdown, measured, rows_of
 from benchmarks.together import linked_namespaces as linking
 from benchmarks.together.linked_namespaces import linked_namespaces
 from benchmarks.together.subjects import SUBJECTS, SharedStep
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.device_lock import LOCKS
+from statsnet.measure.rounds_log import Logged, RoundsLog
 from statsnet.signatures.timing import Timing
 
 MODEL, PROXY = (Run(label=name, command=("false",), identity=name) for name in ("model", "proxy"))
@@ -36,13 +37,13 @@ def may_link() -> None:
         pytest.skip(f"no network namespaces here: {error.cause}")
 
 
-def _logged(log: Log, run: Run, rate: float | None, step_s: float) -> None:
-    log.add(run, rate, Timing(latency_s=(step_s,) * 3))
+def _logged(log: RoundsLog, run: Run, rate: float | None, step_s: float) -> None:
+    log.keep(run.identity, {limit_name(rate): Logged(timing=Timing(latency_s=(step_s,) * 3))}, 0)
 
 
-def test_factors_and_their_error(tmp_path: Path) -> None:
+def test_factors_and_their_error() -> None:
     """Two rounds: the model's step takes 3 times as long, the proxy's 3.3 times."""
-    log = Log(tmp_path / "times.jsonl")
+    log = RoundsLog(here="")
     for slower in (1.0, 1.1):
         _logged(log, MODEL, None, 1.0 * slower)
         _logged(log, MODEL, 0.2, 3.0 * slower)
@@ -90,28 +91,12 @@ def test_a_subject_that_fails_is_left_out_and_the_next_proxy_is_made_without_the
     assert told.out.count("| 1 |") == len(SUBJECTS) - 1
 
 
-def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path: Path) -> None:
-    log = Log(tmp_path / "times.jsonl")
-    _logged(log, MODEL, None, 1.0)
-    _logged(log, MODEL, 10.0, 1.0)
-    log.path.write_bytes(log.path.read_bytes()[:-30])
-    assert len(log.of(MODEL, None)) == 1 and log.of(MODEL, 10.0) == []
-    _logged(log, MODEL, 10.0, 1.0)
-    assert len(log.of(MODEL, 10.0)) == 1
-
-
-def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
-    log = Log(tmp_path / "times.jsonl")
+def test_what_is_known_is_not_measured_again() -> None:
+    log = RoundsLog(here="")
     for run in (MODEL, PROXY):
         for rate in (None, 1.0):
             _logged(log, run, rate, 1.0)
     assert list(measured(None, log, (MODEL, PROXY), [1.0], 1, 1.0)) == []  # type: ignore[arg-type]
-
-
-def test_times_of_another_environment_do_not_count(tmp_path: Path) -> None:
-    log = Log(tmp_path / "times.jsonl")
-    _logged(log, MODEL, None, 1.0)
-    assert Log(log.path, here="another").of(MODEL, None) == []
 
 
 EXCHANGE = """

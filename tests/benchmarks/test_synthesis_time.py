@@ -1,8 +1,7 @@
-"""The program that times synthesis: its cases, what it makes of a command's output, its table, and a whole run."""
+"""The program that times synthesis: its cases, its table, and a whole run."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,78 +10,36 @@ import pytest
 
 from benchmarks import csv_tables, synthesis_time
 from benchmarks.timing.cases import CASES, GROWTH, HALF_BUSY, Run, cases, profile_arguments, synthesize_arguments
-from benchmarks.timing.sides import HERE, sides
-from benchmarks.timing.table import SynthesisRow, markdown, stage_of, stage_seconds, synthesis_row
-from benchmarks.timing.watched_command import Watched, descendants, peak_bytes, watch
+from benchmarks.timing.table import COLUMN_OF, SynthesisRow, markdown, synthesis_row
 from statsnet import workloads
 from statsnet.cli.app import statsnet
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import StatsNetError
 from statsnet.signatures.mix_request import parse_mix
+from statsnet.synthesis import expected_time
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    ("text", "stage"),
-    [
-        ("⠋ profiling cv/resnet50 on this machine (1 of 2): measuring ━━━ 0:00:03 about 3 s left", "profiling"),
-        ("re-timing cv/mine on this machine (1 of 1): replaying operators", "profiling"),
-        ("timing recsys/dlrm once more (3 of 8)", "timing again"),
-        ("a reference network: measuring", "timing again"),
-        ("blocks: measuring block 3 of 40", "blocks"),
-        ("⠙ solving, round 2 ━━━━ 0:04:11", "solving"),
-        ("whole network: capturing operators", "whole network"),
-        ("⠋ starting ━━━ 0:00:00", "starting"),
-        ("statsnet: a neighbour was busy", "other"),
-    ],
-)
-def test_a_stage_is_told_by_its_words(text: str, stage: str) -> None:
-    assert stage_of(text) == stage
+def test_every_stage_of_the_command_has_a_column() -> None:
+    stages = {value for name, value in vars(expected_time).items() if name.isupper() and isinstance(value, str)}
+    assert COLUMN_OF.keys() == stages - {expected_time.SEARCH}
 
 
-def test_stages_last_until_the_next_text_and_add_up_to_the_whole() -> None:
-    shown = [
-        (2.0, "profiling a"),
-        (3.0, "profiling b"),
-        (10.0, "polishing"),
-        (11.0, "solving"),
-        (15.0, "whole network"),
-    ]
-    again = [(20.0, "solving"), (21.0, "whole network")]
-    seconds = {name: s for name, s in stage_seconds([*shown, *again], 30.0).items() if s}
-    assert seconds == {"starting": 2.0, "profiling": 8.0, "other": 1.0, "solving": 5.0, "whole network": 14.0}
-    assert stage_seconds([], 4.0)["starting"] == 4.0
-
-
-def row(seconds: float, *, run: str = "demo", code: str = HERE, repeat: int = 1) -> SynthesisRow:
-    watched = Watched(
-        code=0,
-        took_s=seconds,
-        shown=((0.25 * seconds, "blocks: measuring block 1 of 9"),),
-        parent_peak_bytes=300_000_000,
-        child_peak_bytes=2_000_000_000,
+def row(seconds: float, *, run: str = "demo", repeat: int = 1) -> SynthesisRow:
+    """A quarter of the time until the command begins, and half of it for blocks."""
+    summary = {"category_total_variation": 0.018, "flops_per_s_error": -0.021}
+    told = {"stages_s": {"blocks measured": 0.5 * seconds}, "total_s": 0.75 * seconds, "fit": {"summary": summary}}
+    return synthesis_row(
+        seconds, told, run=run, mix="a:1", mode="inference", effort=None, repeat=repeat, peak_bytes=2_000_000_000
     )
-    summary = {"category_total_variation": 0.018, "flops_per_s_error": -0.021, "bytes_per_s_error": None}
-    return synthesis_row(watched, summary, run=run, mix="a:1", mode="inference", effort=None, code=code, repeat=repeat)
 
 
 def test_the_table_has_seconds_memory_and_fit() -> None:
     shown = markdown([row(100.0), row(140.0, repeat=2), row(8.0, run="suite")])
-    cells = ["120 (100 to 140)", "30 (25 to 35)", "0 (0 to 0)", "0 (0 to 0)", "90 (75 to 105)"]
+    cells = ["120 (100 to 140)", "30 (25 to 35)", "0 (0 to 0)", "0 (0 to 0)", "60 (50 to 70)"]
     assert f"| demo | {' | '.join(cells)} |" in shown
-    assert "| 300 | 2000 |" in shown
+    assert "| 30 (25 to 35) | 2000 |" in shown
     assert "| suite | 1.8 | – | -2.1 | – |" in shown
-    assert "ratio" not in shown
-
-
-def test_two_states_of_the_code_stand_side_by_side_with_the_ratio_of_pairs() -> None:
-    rows = [row(10.0), row(40.0, code="abc1234"), row(10.0, repeat=2), row(10.0, code="abc1234", repeat=2)]
-    alone = row(7.0, run="suite", repeat=2)
-    shown = markdown([*rows, alone])
-    assert "|  | seconds | here | abc1234 | ratio |" in shown
-    assert "| demo | total | 10 (10 to 10) | 25 (10 to 40) | 0.50 |" in shown
-    assert "| demo | solving | 0 (0 to 0) | 0 (0 to 0) | – |" in shown
-    assert "| suite | total" not in shown
 
 
 def test_growth_stands_for_cases_of_more_and_more_members() -> None:
@@ -106,36 +63,6 @@ def test_every_run_is_a_command_that_statsnet_takes(run: Run, tmp_path: Path) ->
     assert quick[-2:] == ["--effort", "low"]
 
 
-SHOWS = """
-import sys
-sys.stderr.write("starting\\r\\x1b[2K\\x1b[1mblocks: 1 of 2\\x1b[0m\\r\\x1b[2Ksolving\\n")
-sys.stderr.write(f"terminal {sys.stderr.isatty()}, {sys.argv[1:]}")
-sys.exit(3)
-"""
-
-
-def test_a_command_is_watched_as_on_a_terminal(tmp_path: Path) -> None:
-    watched = watch([sys.executable, "-c", SHOWS, "word"], folder=tmp_path, variables=dict(os.environ))
-    texts = ["starting", "blocks: 1 of 2", "solving", "terminal True, ['word']"]
-    assert [text for _, text in watched.shown] == texts
-    assert watched.last_words == "\n".join(texts)
-    times_s = [at_s for at_s, _ in watched.shown]
-    assert times_s == sorted(times_s) and 0.0 < times_s[-1] <= watched.took_s
-    assert watched.code == 3
-
-
-def test_memory_is_that_of_all_processes_below() -> None:
-    holds = "import sys; held = b'x' * 10**8; print(flush=True); sys.stdin.read()"
-    starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {holds!r}])"
-    with subprocess.Popen([sys.executable, "-c", starts], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        (below,) = descendants(process.pid)
-        assert below in descendants(os.getpid())
-        assert peak_bytes(below) > 10**8 > peak_bytes(process.pid) > 0
-    assert peak_bytes(process.pid) == 0
-
-
 def test_a_neighbour_ends_with_the_program_that_started_it() -> None:
     starts = f"import os, subprocess, sys; subprocess.Popen([sys.executable, '-c', {HALF_BUSY!r}, str(os.getpid())])"
     # Returns once the neighbour, too, has closed the pipe.
@@ -146,34 +73,29 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 word, *words = sys.argv[1:]
-if "--help" in words:
-    sys.exit(print("KNOWN"))
+told = Path(words.pop().removeprefix("--json=")) if word == "synthesize" else None
 options = dict(zip(words[::2], words[1::2]))
-made, kept = Path(options["-o"]), Path(os.environ["STATSNET_CACHE"], "kept")
+kept = Path(os.environ["STATSNET_CACHE"], "kept")
 if "broken" in os.environ:
     sys.exit("statsnet: it is broken")
-print("profiling all" if word == "profile" or not kept.exists() else "solving", file=sys.stderr)
-made.mkdir(parents=True, exist_ok=True)
-kept.parent.mkdir(parents=True, exist_ok=True)
 figures = {"category_total_variation": float(kept.exists()), "flops_per_s_error": float("--effort" in options)}
-(made / "fit.json").write_text(json.dumps({"summary": figures}))
+stages = {"solving" if kept.exists() else "members profiled": 0.001}
+kept.parent.mkdir(parents=True, exist_ok=True)
 kept.touch()
+if told:
+    told.write_text(json.dumps({"stages_s": stages, "total_s": 0.002, "fit": {"summary": figures}}))
 """
 """A program that keeps something, like statsnet, and whose fit says whether it had something kept, or an --effort."""
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A repository of such a program. Its commit `before` knows no --effort, its files do."""
+    """A folder with such a program."""
     root = tmp_path / "checkout"
     program = root / "statsnet" / "__main__.py"
     program.parent.mkdir(parents=True)
     program.with_name("__init__.py").touch()
-    program.write_text(PROGRAM.replace("KNOWN", ""))
-    person = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for words in (["init", "-q"], ["add", "."], [*person, "commit", "-qm", "before"], ["tag", "before"]):
-        subprocess.run(["git", *words], cwd=root, check=True)
-    program.write_text(PROGRAM.replace("KNOWN", "--effort NAME"))
+    program.write_text(PROGRAM)
     return root
 
 
@@ -186,22 +108,17 @@ def call(monkeypatch: pytest.MonkeyPatch, checkout: Path, *words: str) -> tuple[
     return code, csv_tables.read(table, SynthesisRow) if table.exists() else []
 
 
-def test_a_commit_takes_turns_with_the_files_here_each_with_a_cache_of_its_own(
+def test_each_repeat_begins_with_a_cache_of_its_own(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--cases", "demo,two", "--against", "before", "--repeats", "2", "--effort", "low"]
-    code, rows = call(monkeypatch, checkout, *words)
+    code, rows = call(monkeypatch, checkout, "--cases", "demo,two", "--repeats", "2", "--effort", "low")
     assert code == 0
-    (commit,) = {r.code for r in rows} - {HERE}
-    of_demo, of_two = rows[:8], rows[8:]
-    turns = [(side, repeat) for repeat in (1, 2) for side in (HERE, commit)]
-    assert [(r.code, r.repeat) for r in of_demo[::2]] == [(r.code, r.repeat) for r in of_two] == turns
-    assert [(r.run, r.category_total_variation) for r in of_demo] == [("demo", 0.0), ("demo, all kept", 1.0)] * 4
-    assert {(r.code, r.flops_per_s_error) for r in rows} == {(HERE, 1.0), (commit, 0.0)}
+    of_demo, of_two = rows[:4], rows[4:]
+    assert [r.repeat for r in of_demo] == [1, 1, 2, 2] and [r.repeat for r in of_two] == [1, 2]
+    assert [(r.run, r.category_total_variation) for r in of_demo] == [("demo", 0.0), ("demo, all kept", 1.0)] * 2
+    assert {r.flops_per_s_error for r in rows} == {1.0}
     assert all(r.profiling_s > 0 or r.solving_s > 0 for r in rows)
     assert markdown(rows) in capfd.readouterr().out
-    listed = subprocess.run(["git", "worktree", "list"], cwd=checkout, capture_output=True, text=True, check=True)
-    assert len(listed.stdout.splitlines()) == 1
 
 
 def test_a_run_that_fails_is_named_and_is_no_row(
@@ -209,24 +126,15 @@ def test_a_run_that_fails_is_named_and_is_no_row(
 ) -> None:
     monkeypatch.setenv("broken", "")
     assert call(monkeypatch, checkout, "--cases", "demo,neighbour") == (1, [])
-    shown = capfd.readouterr().out
+    shown = capfd.readouterr().err
     assert shown.count("statsnet: it is broken") == 2
     assert "demo, all kept" not in shown
     with pytest.raises(StatsNetError, match=r"not all of 'recsys/dlrm:0.5,cv/resnet50:0.5' could be profiled"):
         call(monkeypatch, checkout, "--cases", "two")
 
 
-def test_only_a_commit_can_be_timed_against(checkout: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="git rev-parse failed"), sides(checkout, "nothing", tmp_path):
-        pass
-
-
 def test_signatures_from_elsewhere_are_those_of_one_environment(tmp_path: Path) -> None:
     for name in ("cpu-first", "cpu-second", "meta"):
         (tmp_path / "database" / name).mkdir(parents=True)
-    for wanted, name in ((None, "cpu-first"), ("cpu-second", "cpu-second")):
-        folder = tmp_path / name
-        assert synthesis_time._only(tmp_path / "database", wanted, folder) == folder
-        assert [path.name for path in folder.iterdir()] == [name]
-    with pytest.raises(UsageError, match="'meta' is not the folder of another environment"):
-        synthesis_time._only(tmp_path / "database", "meta", tmp_path / "meta")
+    folder = synthesis_time.of_another_environment(tmp_path / "database", tmp_path / "elsewhere")
+    assert [path.name for path in folder.iterdir()] == ["cpu-first"]

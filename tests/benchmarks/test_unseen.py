@@ -202,7 +202,7 @@ def test_the_table_grows_and_says_what_all_of_it_says(tmp_path: Path) -> None:
     proxies, others, goal = lines[-3:]
     assert proxies.startswith("| statsnet, inference | 3 | 2.0 % | 2.9 % | 3.0 % | +1.3 % | 67% | 1 of 2 | 1 of 2 |")
     assert others.startswith("| random, inference | 1 | 90.0 %")
-    assert goal.startswith("| goal | | 3% | 10% |")
+    assert goal.startswith("| goal |  | 3% | 10% |")
 
 
 def test_floors_and_modes_stand_apart(tmp_path: Path) -> None:

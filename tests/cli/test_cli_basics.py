@@ -75,7 +75,8 @@ def test_an_unexpected_error_is_called_a_bug_and_traced_only_on_request(
     assert "ZeroDivisionError" in text
     assert "this is a bug" in text
     assert "Traceback" not in text
-    assert main(["--debug", "broken"]) == 1
+    monkeypatch.setenv("STATSNET_DEBUG", "1")
+    assert main(["broken"]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 

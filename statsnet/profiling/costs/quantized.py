@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, first_dimension, last_dimension
+from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, first_dimension, last_dimension, tokens_of
 from statsnet.profiling.costs.registry import find_formula, operator_cost
 from statsnet.signatures.operators import TensorSpec
 
@@ -99,7 +99,7 @@ def _recurrent(call: OperatorCall) -> Cost:
     """x [T, B, K], states, packed weights of all gates: each weight once for each token; 9 (LSTM) or 8 (GRU) FLOPs per
     hidden unit and step beside."""
     x = call.tensor(0)
-    tokens = x.numel // max(1, last_dimension(x))
+    tokens = tokens_of(x)
     weights = list(_packed_weights(call.arg(2)))
     if not weights:
         raise MisfitError(f"{call.op}: the packed weights are not known")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, first_dimension, last_dimension
+from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, first_dimension, last_dimension, tokens_of
 from statsnet.profiling.costs.registry import operator_cost
 from statsnet.signatures.operators import TensorSpec
 
@@ -29,11 +29,6 @@ def _matrices(weights: Iterable[TensorSpec]) -> int:
     return sum(w.numel for w in weights if len(w.shape) == 2)
 
 
-def _tokens(x: TensorSpec) -> int:
-    """Steps times batch, for [T, B, I], [B, T, I] or packed [tokens, I]."""
-    return x.numel // max(1, last_dimension(x))
-
-
 def _layers_flops(tokens: int, matrices: int, hidden: float, layers: int, cell: str, *, backward: bool) -> float:
     if backward:
         return 4 * tokens * matrices + tokens * layers * hidden * _BACKWARD[cell]
@@ -44,7 +39,7 @@ def _layers_flops(tokens: int, matrices: int, hidden: float, layers: int, cell: 
 def _onednn(call: OperatorCall) -> Cost:
     """One layer in one direction: input [T, B, I], weights ih, hh and two biases, hx, cx."""
     matrices = _matrices(call.inputs[1:3])
-    tokens = _tokens(call.tensor(0))
+    tokens = tokens_of(call.tensor(0))
     flops = _layers_flops(tokens, matrices, call.number(10), 1, _cell(call, 9), backward=False)
     return call.cost(flops)
 
@@ -52,7 +47,7 @@ def _onednn(call: OperatorCall) -> Cost:
 @operator_cost("mkldnn_rnn_layer_backward")
 def _onednn_backward(call: OperatorCall) -> Cost:
     matrices = _matrices(call.inputs[1:3])
-    tokens = _tokens(call.tensor(0))
+    tokens = tokens_of(call.tensor(0))
     return call.cost(_layers_flops(tokens, matrices, call.number(15), 1, _cell(call, 14), backward=True))
 
 
@@ -66,7 +61,7 @@ def _composite(call: OperatorCall) -> Cost:
         raise MisfitError(f"{call.op}: no initial state")
     layers, hidden = first_dimension(state[-1]), last_dimension(state[-1])
     cell = call.op.split(".")[1].partition("_")[0]
-    tokens = _tokens(call.tensor(0))
+    tokens = tokens_of(call.tensor(0))
     return call.cost(_layers_flops(tokens, _matrices(parameters), hidden, layers, cell, backward=False))
 
 
@@ -74,7 +69,7 @@ def _composite(call: OperatorCall) -> Cost:
 def _cudnn(call: OperatorCall) -> Cost:
     """input, weights, stride0, weight_buf (the same memory as the weights), hx, cx, mode, hidden size, ..."""
     layers = first_dimension(call.tensor(4))
-    tokens = _tokens(call.tensor(0))
+    tokens = tokens_of(call.tensor(0))
     matrices = _matrices(call.tensors(1))
     flops = _layers_flops(tokens, matrices, call.number(7), layers, _cell(call, 6), backward=False)
     return call.cost(flops, read=call.bytes_in - _buffer_bytes(call))
@@ -83,7 +78,7 @@ def _cudnn(call: OperatorCall) -> Cost:
 @operator_cost("_cudnn_rnn_backward")
 def _cudnn_backward(call: OperatorCall) -> Cost:
     layers = first_dimension(call.tensor(4))
-    tokens = _tokens(call.tensor(0))
+    tokens = tokens_of(call.tensor(0))
     matrices = _matrices(call.tensors(1))
     flops = _layers_flops(tokens, matrices, call.number(11), layers, _cell(call, 10), backward=True)
     return call.cost(flops, read=call.bytes_in - _buffer_bytes(call))
@@ -100,7 +95,7 @@ def _composite_cell(call: OperatorCall) -> Cost:
     x, weights = call.tensor(0), (call.tensor(2), call.tensor(3))
     hidden = last_dimension(weights[1])
     cell = call.op.split(".")[1].partition("_")[0]
-    return call.cost(_layers_flops(_tokens(x), _matrices(weights), hidden, 1, cell, backward=False))
+    return call.cost(_layers_flops(tokens_of(x), _matrices(weights), hidden, 1, cell, backward=False))
 
 
 @operator_cost("_thnn_fused_lstm_cell")
