@@ -188,7 +188,7 @@ def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("processes", "rounds", "confirmed"),
-    [(0.1, 1, False), (2.5, 1, False), (5.5, 1, True), (6.5, 2, True), (1000, 3, True)],
+    [(0.1, 1, False), (2.5, 1, False), (5.5, 1, True), (6.5, 2, True), (1000, 5, True)],
 )
 def test_the_deadline_ends_the_rounds(processes: float, rounds: int, confirmed: bool) -> None:
     """A round takes two processes, and so does the confirmation."""
