@@ -16,6 +16,7 @@ from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
+from benchmarks.scale import ScaleRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
@@ -28,9 +29,13 @@ ROWS = {
     "fit.py": FitRow,
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
+    "scale.py": ScaleRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
 }
+
+FEWER = {"scale.py": ("--machines", "500", "--workloads", "50")}
+"""Options of programs that would take seconds."""
 
 
 def index() -> dict[Path, str]:
@@ -63,7 +68,7 @@ def test_every_table_can_be_read_and_written_again(path: Path) -> None:
 @pytest.mark.parametrize("program", ROWS)
 def test_every_program_prints_its_tables(program: str, run_program: Program) -> None:
     path = next(path for path, named in index().items() if named == program)
-    done = run_program(program, "--kept", path)
+    done = run_program(program, "--kept", path, *FEWER.get(program, ()))
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"\d", done.stdout)
 
