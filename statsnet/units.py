@@ -75,7 +75,9 @@ def plural(count: int, noun: str) -> str:
 
 
 def format_compression(compression: float | None) -> str:
-    """How long one step is beside a suite's: 51.3 -> "51.3 times shorter", 0.5 -> "2 times as long"."""
+    """How long one step is beside a suite's: 51.3 -> "51.3 times shorter", 0.5 -> "2 times as long", 1 -> "as long"."""
     if not compression:
         return "–"
+    if f"{compression:.2f}" == "1.00":
+        return "as long"
     return f"{compression:.3g} times shorter" if compression >= 1 else f"{1 / compression:.3g} times as long"

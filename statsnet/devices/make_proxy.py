@@ -9,6 +9,7 @@ from typing import cast
 
 from statsnet.deadline import NEVER, Deadline
 from statsnet.devices.counted_dtypes import USUAL, CountsInDtype, dtype_asked
+from statsnet.devices.names import canonical_name, is_known
 from statsnet.devices.other_devices import other_devices
 from statsnet.devices.recorded_bench import PREFIX, RecordedBench, RecordedDevice, is_recorded, recorded_device
 from statsnet.environment import fingerprint
@@ -20,7 +21,8 @@ from statsnet.progress import Stages, silent
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.database import CountsDB, ProfilesDB
 from statsnet.signatures.measurement import Environment
-from statsnet.signatures.mix import Mix, resolve_mix
+from statsnet.signatures.mix import Mix, MixMember, resolve_mix
+from statsnet.signatures.model import Signature
 from statsnet.synthesis.bench import Bench, BenchSetup
 from statsnet.synthesis.common_dtype import common_dtype
 from statsnet.synthesis.effort import NORMAL, Effort
@@ -29,6 +31,7 @@ from statsnet.synthesis.problem import Design, Problem, ProxyRequest, prepare
 from statsnet.synthesis.search import SearchLimits, SearchResult, search
 from statsnet.synthesis.study_storage import StudyStorage
 from statsnet.synthesis.synthesize import finish
+from statsnet.units import format_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,31 @@ class TargetDevice:
             stages=options.stages,
             pool=options.pool,
         )
-        return RecordedBench(setup, recorded) if recorded else LiveBench(setup)
+        if recorded is None:
+            return LiveBench(setup)
+        for member in mix.members:
+            self._tell_own_times(member.signature, recorded)
+        return RecordedBench(setup, recorded, lists=any(map(_steps_lists, mix.members)))
+
+    def _tell_own_times(self, signature: Signature, recorded: RecordedDevice) -> None:
+        """Where a member was measured on this very device: what its record says instead."""
+        name = str(recorded.environment["device_name"])
+        for measurement in signature.measurements:
+            called = str(measurement.environment["device_name"])
+            if not recorded.counted or not is_known(called) or canonical_name(called) != name:
+                continue
+            clusters = [c for c, t in zip(signature.clusters, measurement.cluster_time_s, strict=True) if t]
+            here_s, there_s = measurement.operator_time_s, sum(map(recorded.seconds, clusters))
+            self.options.note(
+                f"a member was measured on {called}: its operators took {format_duration(here_s)} there, and "
+                f"{format_duration(there_s)} by the record, which the proxy is made with. statsnet device import "
+                "makes a record with the times of a recording"
+            )
+
+
+def _steps_lists(member: MixMember) -> bool:
+    """Whether its optimizer steps lists of parameters, as torch's do on a GPU."""
+    return any(c.op.startswith("aten._foreach_") for c in member.signature.clusters if c.phase == "optimizer")
 
 
 def _environment(options: MakeOptions) -> Environment:

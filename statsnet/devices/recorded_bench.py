@@ -132,10 +132,11 @@ def _known(signature: Signature, measurement: Measurement) -> Iterable[Known]:
 @dataclass(frozen=True, slots=True)
 class RecordedBench:
     """A Bench for a device that is not here. Calls are captured on `setup.device`, which is here; their times come from
-    the recorded device."""
+    the recorded device. `lists`: the members' optimizers step all parameters at once, and so do the blocks'."""
 
     setup: BenchSetup
     recorded: RecordedDevice
+    lists: bool = False
     can_time_members: bool = False
 
     def machine_speed(self) -> MachineSpeed:
@@ -188,7 +189,12 @@ class RecordedBench:
         if missing:
             blocks = tuple(c.placed for _, c in missing)
             task = CaptureBlockOperators(
-                blocks=blocks, mode=setup.mode, dtype=setup.dtype, device=setup.device, fake=self.recorded.counted
+                blocks=blocks,
+                mode=setup.mode,
+                dtype=setup.dtype,
+                device=setup.device,
+                fake=self.recorded.counted,
+                lists=self.lists,
             )
             captured = run(task, report=setup.report)
             for (key, _), calls in zip(missing, captured, strict=True):
@@ -200,8 +206,8 @@ class RecordedBench:
         setup = self.setup
         where = {"mode": setup.mode, "dtype": setup.dtype, "device": setup.device}
         here = fingerprint(setup.environment)
-        fake = {"fake": True} if self.recorded.counted else {}
-        return setup.cache.key(environment=here, **where, **fake, calls_of=candidate.to_dict())
+        how = ({"fake": True} if self.recorded.counted else {}) | ({"lists": True} if self.lists else {})
+        return setup.cache.key(environment=here, **where, **how, calls_of=candidate.to_dict())
 
     def _measurement(self, calls: list[OpCall]) -> BlockMeasurement:
         timed = list(zip(calls, self._fill_times(calls), strict=True))
@@ -217,7 +223,9 @@ class RecordedBench:
         """The network's calls, each with its time on the recorded device."""
         setup = self.setup
         with written(source) as folder:
-            task = CaptureNetworkOperators(folder=folder, device=setup.device, fake=self.recorded.counted)
+            task = CaptureNetworkOperators(
+                folder=folder, device=setup.device, fake=self.recorded.counted, lists=self.lists
+            )
             captured = run(task, report=setup.report)
         calls = calls_of(captured.calls)
         kernels = self._fill_times(calls)

@@ -18,6 +18,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statsnet.signatures.categories import base_name
+from statsnet.signatures.kernel_class import class_now
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import tensors_of
@@ -124,7 +125,8 @@ def _keys(cluster: Cluster) -> tuple[Hashable, Hashable, Hashable]:
 
 
 def _classes(step: Step) -> list[str]:
-    return [name or UNKNOWN_KERNEL_CLASS for name in step.measurement.kernel_class]
+    pairs = zip(step.clusters, step.measurement.kernel_class, strict=True)
+    return [class_now(name or UNKNOWN_KERNEL_CLASS, cluster.args) for cluster, name in pairs]
 
 
 def merged(parts: Sequence[Times], weights: Sequence[float]) -> Times:

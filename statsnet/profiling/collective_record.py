@@ -21,7 +21,7 @@ def with_collectives(signature: Signature, traces: Sequence[StepTrace], shares: 
     if alone():
         return signature
     (measurement,) = signature.measurements
-    own = collectives_of(traces, shares, processes=number_of_processes(), backend=backend())
+    own = collectives_of(traces, shares, processes=number_of_processes(), backend=backend(traces[0].device))
     ranks = from_all((measurement.latency_s, own.exposed_time_s))
     known = replace(
         own,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import median
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from statsnet.measure.device_kernels import Kernel, Span, union
 from statsnet.measure.profiler_events import Event, StepEvents
@@ -62,7 +62,7 @@ def waits_of(step: StepEvents, matched: Mapping[int, Event], *, device: str) -> 
 def _on_cpu(step: StepEvents, collectives: Mapping[int, Event], matched: Mapping[int, Event]) -> Waits:
     computing = union(_computing(step, matched))
     spans = _with_works(collectives, step.works)
-    exposed = {i: [_last_pause(span, computing)] for i, span in spans.items()}
+    exposed = {i: [_last_pause(span, computing, step.step.end_ns)] for i, span in spans.items()}
     in_operators = union((event.start_ns, event.end_ns) for event in matched.values())
     alone = _each_once(exposed)
     outside = {
@@ -153,9 +153,10 @@ def _holds(event: Event) -> bool:
     return _moves_data(event) or any(map(_holds, event.children))
 
 
-def _last_pause(span: Span, computing: Sequence[Span]) -> Span:
-    """The end of a span, from when nothing was computed any more; empty if something was to the last."""
-    begin, end = span
+def _last_pause(span: Span, computing: Sequence[Span], step_end_ns: int) -> Span:
+    """The end of a span within the step, from when nothing was computed any more; empty if something was to the
+    last."""
+    begin, end = min(span[0], step_end_ns), min(span[1], step_end_ns)
     place = bisect_right(computing, (end, end))
     last = computing[place - 1][1] if place else begin
     return (min(max(begin, last), end), end)
@@ -184,18 +185,28 @@ def _length(spans: Iterable[Span]) -> int:
     return sum(end - start for start, end in spans)
 
 
-def median_waits(steps: Sequence[Sequence[Wait]]) -> list[Wait]:
-    """Of several profiled steps that made the same calls: for each call, the medians."""
+def mean_waits(steps: Iterable[Sequence[Wait]]) -> list[Wait]:
+    """Of several profiled steps that made the same calls: for each call the means. They add up to no more than a mean
+    step; medians may, where each step waits at another place."""
     by_call: dict[int, list[Wait]] = {}
     for wait in (wait for waits in steps for wait in waits):
         by_call.setdefault(wait.call, []).append(wait)
     return [
         Wait(
             call=call,
-            time_s=median(w.time_s for w in waits),
-            exposed_s=median(w.exposed_s for w in waits),
-            alone_s=median(w.alone_s for w in waits),
-            start_share=median(w.start_share for w in waits),
+            time_s=fmean(w.time_s for w in waits),
+            exposed_s=fmean(w.exposed_s for w in waits),
+            alone_s=fmean(w.alone_s for w in waits),
+            start_share=fmean(w.start_share for w in waits),
         )
         for call, waits in sorted(by_call.items())
+    ]
+
+
+def in_bare_step(waits: Iterable[Wait], bare_s: float, profiled_s: float) -> list[Wait]:
+    """What a bare step waits, which takes `bare_s`, where profiled ones take `profiled_s` on average. If other programs
+    slowed these, they slowed the waiting as well; and no step waits longer than it takes."""
+    factor = min(bare_s / profiled_s, 1.0) if profiled_s > 0 else 1.0
+    return [
+        replace(w, time_s=factor * w.time_s, exposed_s=factor * w.exposed_s, alone_s=factor * w.alone_s) for w in waits
     ]

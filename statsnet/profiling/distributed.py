@@ -15,7 +15,7 @@ from statsnet.environment.launch import processes_together
 from statsnet.errors import DeviceError, StatsNetError
 from statsnet.measure.rank_errors import named
 from statsnet.measure.ranks import own_gpu
-from statsnet.signatures.collectives import BACKENDS, Backend
+from statsnet.signatures.collectives import Backend, backend_of
 
 T = TypeVar("T")
 
@@ -60,10 +60,9 @@ def is_first() -> bool:
     return alone() or dist.get_rank() == 0
 
 
-def backend() -> Backend:
-    """What moves data between processes, on the device that is not the CPU if there are two."""
-    name = str(dist.get_backend()).lower()
-    return cast(Backend, name if name in BACKENDS else next((b for b in ("nccl", "gloo") if b in name), "other"))
+def backend(device: str) -> Backend:
+    """What moves data between processes on this kind of device."""
+    return backend_of(dist.get_backend_config(), device)
 
 
 @contextmanager

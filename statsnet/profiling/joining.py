@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.collective_times import Wait, median_waits
+from statsnet.profiling.collective_times import Wait, mean_waits
 from statsnet.profiling.event_names import event_name, joined_name
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import join_in_order, saved_copy, times_of
@@ -147,7 +147,7 @@ class StepJoin:
         for i, key in enumerate(variant.keys):
             samples = self._waits.get((number, i)) or (self._waits.get(key, []) if key else [])
             found.append([replace(wait, call=i) for wait in samples])
-        return median_waits(found)
+        return mean_waits(found)
 
 
 class _ProfiledStep(NamedTuple):

@@ -13,6 +13,7 @@ import torch
 from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.ncu import run_in_range
 from statsnet.profiling.capture import capture_step
+from statsnet.profiling.costs.attention import as_on
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
@@ -47,7 +48,8 @@ def why_not_run(cluster: Cluster) -> str | None:
 
 
 def call_of(cluster: Cluster, device: str) -> partial[Any]:
-    """The call of a cluster, with made-up arguments."""
+    """The call of a cluster, with made-up arguments, as this device runs it."""
+    cluster = as_on(device, cluster)
     positional, keyword = arguments(cluster, device)
     return partial(overload(cluster.op), *positional, **keyword)
 

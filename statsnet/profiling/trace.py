@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
 from statsnet.profiling.alike import CAPTURES, SLOW_STEP_S, Alike
 from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
-from statsnet.profiling.collective_times import Wait, median_waits
+from statsnet.profiling.collective_times import Wait, in_bare_step, mean_waits
 from statsnet.profiling.distributed import agreed, alone, wait_for_others
 from statsnet.profiling.draws import draw_again
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
@@ -172,7 +172,11 @@ def trace_step(
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
     idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
-    waits = median_waits([line.waits.each for line in quiet])
+    waits = in_bare_step(
+        mean_waits(line.waits.each for line in quiet),
+        median(undisturbed_s),
+        fmean(line.step_s - (line.idle_s if device == "cuda" else overhead_s * line.events) for line in quiet),
+    )
     return StepTrace(
         device=device,
         calls=calls,

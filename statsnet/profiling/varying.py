@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean, pstdev, stdev
+from statistics import fmean, median, pstdev, stdev
 
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.profiling.capture import CaptureMode, OpCall
+from statsnet.profiling.collective_times import in_bare_step
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
@@ -144,6 +145,7 @@ def traces_of(
     joined: JoinedSteps, variants: list[Variant], *, device: str, bare_s: list[float], warmup_s: list[float]
 ) -> list[StepTrace]:
     """A trace for each variant of a join. Framework time, idle time and bare steps are those of all of them."""
+    profiled_s = fmean(joined.step_s) - (joined.idle_s if device == "cuda" else joined.recording_s)
     return [
         StepTrace(
             device=device,
@@ -156,7 +158,7 @@ def traces_of(
             idle_time_s=joined.idle_s,
             kernels_launched=joined.kernels_launched,
             recording_s=joined.recording_s,
-            waits=joined.waits[number] if joined.waits else [],
+            waits=in_bare_step(joined.waits[number], median(bare_s), profiled_s) if joined.waits else [],
         )
         for number, variant in enumerate(variants)
     ]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from statsnet.measure.device_kernels import Dims, Kernel
 from statsnet.measure.profiler_events import Event
@@ -21,7 +21,7 @@ from statsnet.recordings.arguments import Arguments, KnownArguments
 from statsnet.recordings.json_events import ChromeTrace
 from statsnet.recordings.phases import STEP
 from statsnet.recordings.process_groups import NAME, Noted, noted_in_timeline
-from statsnet.signatures.collectives import BACKENDS, Backend
+from statsnet.signatures.collectives import Backend, backend_of
 from statsnet.signatures.limits import MOST_PROCESSES
 
 Kind = Literal["operator", "annotation", "launch"]
@@ -54,9 +54,9 @@ class RecordedEvent(Event):
 @dataclass(slots=True, kw_only=True)
 class Recording:
     """`steps` are the marked steps by number; `head` the file's fields beside its events. `unlaunched` counts what ran
-    on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each: these three
-    are of the whole file. `merged` is how many processes it holds: all else is of one. `is_ambiguous` says that two of
-    them launched kernels under one number, so that nobody can tell whose a kernel is."""
+    on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each. `merged` is
+    how many processes the file holds: all else is of one. `is_ambiguous` says that two of them launched kernels under
+    one number, so that nobody can tell whose a kernel is."""
 
     threads: dict[tuple[str, str], list[RecordedEvent]] = field(default_factory=dict)
     steps: list[tuple[int, RecordedEvent]] = field(default_factory=list)
@@ -96,11 +96,11 @@ class Recording:
 
     @property
     def backend(self) -> Backend:
-        """What moved data between processes: as the file says, else by the names of kernels."""
+        """What moved data between processes' GPUs: as the file says, else by the names of kernels."""
         told = self.head.get("distributedInfo")
-        name = str(told.get("backend")).lower() if isinstance(told, dict) else ""
+        named = backend_of(str(told.get("backend")), "cuda") if isinstance(told, dict) else "other"
         ran = any("nccl" in kernel.name.lower() for event in self.events for kernel in event.kernels)
-        return next((b for b in BACKENDS if b in name), "nccl" if ran else "other")
+        return "nccl" if ran and named == "other" else named
 
     @property
     def on_device(self) -> int:
@@ -120,10 +120,18 @@ def read_chrome_trace(path: Path, report: Report = silent) -> Recording:
     return reader.finish()
 
 
+class _Ran(NamedTuple):
+    """A kernel or copy; `kernel` is None if its times were not recorded."""
+
+    correlation: int | None
+    device: int
+    kernel: Kernel | None
+
+
 class _Reader:
     def __init__(self) -> None:
         self.recording = Recording()
-        self._kernels: list[tuple[int | None, Kernel | None]] = []
+        self._ran: list[_Ran] = []
         self._launches: dict[int, RecordedEvent] = {}
         self._launched_by: dict[int, str] = {}
         self._arguments = KnownArguments()
@@ -161,48 +169,59 @@ class _Reader:
 
     def finish(self) -> Recording:
         """Each kernel to the launch with its correlation, and one process alone."""
-        for correlation, kernel in self._kernels:
-            launch = self._launches.get(correlation) if correlation is not None else None
-            if launch is None:
-                self.recording.unlaunched += 1
-            elif kernel is None:
+        for ran in self._ran:
+            launch = None if ran.correlation is None else self._launches.get(ran.correlation)
+            if launch is not None and ran.kernel is None:
                 launch.lost += 1
-            else:
-                launch.kernels.append(kernel)
-        self._keep_one_process()
+            elif launch is not None and ran.kernel is not None:
+                launch.kernels.append(ran.kernel)
+        left_out = self._processes_but_one()
+        self._leave_out(left_out)
+        self._count(left_out)
         return self.recording
 
-    def _keep_one_process(self) -> None:
-        """Of several processes with operators, whose recordings somebody put into one file, the one with the most
-        kernel time, then with the most events."""
+    def _processes_but_one(self) -> set[str]:
+        """Of several processes with operators, whose recordings somebody put into one file, all but the one with the
+        most kernel time, then with the most events."""
         work: dict[str, list[int]] = {}
         for (process, _), events in self.recording.threads.items():
             if any(e.kind == "operator" for e in events):
                 busy_ns = sum(k.end_ns - k.start_ns for e in events for k in e.kernels)
                 before = work.get(process, [0, 0])
                 work[process] = [before[0] + busy_ns, before[1] + len(events)]
-        if len(work) < 2:
-            return
-        others = work.keys() - {max(work, key=lambda process: work[process])}
+        self.recording.merged = max(len(work), 1)
+        return work.keys() - {max(work, key=lambda process: work[process], default="")}
+
+    def _leave_out(self, processes: set[str]) -> None:
         threads = self.recording.threads
-        left_out = {id(event) for key, events in threads.items() if key[0] in others for event in events}
-        self.recording.threads = {key: events for key, events in threads.items() if key[0] not in others}
+        left_out = {id(event) for key, events in threads.items() if key[0] in processes for event in events}
+        self.recording.threads = {key: events for key, events in threads.items() if key[0] not in processes}
         self.recording.steps = [(n, event) for n, event in self.recording.steps if id(event) not in left_out]
-        self.recording.merged = len(work)
+
+    def _count(self, left_out: set[str]) -> None:
+        """What ran on the device, but for processes. What no launch tells the process of is left out where only these
+        launched anything."""
+        process_of = [None if r.correlation is None else self._launched_by.get(r.correlation) for r in self._ran]
+        placed = list(zip(process_of, self._ran, strict=True))
+        of_others = {ran.device for process, ran in placed if process in left_out}
+        of_others -= {ran.device for process, ran in placed if process is not None and process not in left_out}
+        devices = self.recording.devices
+        for process, ran in placed:
+            if process in left_out or (process is None and ran.device in of_others):
+                continue
+            devices[ran.device] = devices.get(ran.device, 0) + 1
+            self.recording.unlaunched += process is None
+            self.recording.lost += ran.kernel is None
 
     def _take_kernel(self, event: dict[str, Any], args: dict[str, Any]) -> None:
         start_ns, length_ns = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
-        device = _whole(args.get("device"))
-        self.recording.devices[device or 0] = self.recording.devices.get(device or 0, 0) + 1
         kernel = None
         if start_ns and length_ns is not None and length_ns >= 0:  # Kineto writes zeros where its buffer was full
             kernel = Kernel(
                 name=self._name(event), start_ns=start_ns, end_ns=start_ns + length_ns,
                 stream=_whole(args.get("stream")) or 0, grid=_dims(args.get("grid")), block=_dims(args.get("block")),
             )  # fmt: skip
-        else:
-            self.recording.lost += 1
-        self._kernels.append((_whole(args.get("correlation")), kernel))
+        self._ran.append(_Ran(_whole(args.get("correlation")), _whole(args.get("device")) or 0, kernel))
 
     def _name(self, event: dict[str, Any]) -> str:
         name = str(event.get("name", ""))

@@ -44,12 +44,12 @@ def collectives_report(signature: Signature, measurement: Measurement | None) ->
     if clusters:
         times = {t.cluster: t for t in known.calls} if known else {}
         latency_s = measurement.latency_s if measurement and measurement.step_latency_s else None
-        report.append(table("Collectives", COLUMNS, _rows(clusters, times, latency_s), left=3))
+        report.append(table("Collectives", COLUMNS, _rows(clusters, times, latency_s, _counted_once(known)), left=3))
     return report
 
 
 def _rows(
-    clusters: dict[int, Cluster], times: dict[int, CollectiveTime], latency_s: float | None
+    clusters: dict[int, Cluster], times: dict[int, CollectiveTime], latency_s: float | None, counted_once: float
 ) -> list[tuple[str, ...]]:
     """One for each operation, phase, dtype and group, the one with most bytes first."""
     groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
@@ -72,12 +72,18 @@ def _rows(
                     f"{calls:.4g}",
                     *(format_bytes(n if moved or key[0] == "barrier" else None) for n in (moved / calls, moved)),
                     format_duration(time_s) if known else MISSING,
-                    percent(exposed_s / latency_s) if known and latency_s else MISSING,
+                    percent(counted_once * exposed_s / latency_s) if known and latency_s else MISSING,
                     percent(1 - exposed_s / time_s) if time_s else MISSING,
                 ),
             )
         )
     return [row for _, row in sorted(rows, key=lambda r: (-r[0], r[1]))]
+
+
+def _counted_once(known: Collectives | None) -> float:
+    """Seconds of waiting ÷ those of all calls: less than 1 where several were waited for at once."""
+    exposed_s = sum(c.exposed_time_s for c in known.calls) if known else 0.0
+    return min(known.exposed_time_s / exposed_s, 1.0) if known and exposed_s else 1.0
 
 
 def _group(cluster: Cluster) -> str:

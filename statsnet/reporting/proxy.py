@@ -47,7 +47,7 @@ def proxy_report(spec: ProxySpec, fit: Fit | None) -> Report:
     made_of = ", ".join(f"{count} {kind}" for kind, count in blocks.most_common())
     rows = [
         ("id", spec.id),
-        ("made on", environment_line(spec.reference_environment)),
+        ("made for" if fit and fit.recorded else "made on", environment_line(spec.reference_environment)),
         ("budget", format_duration(spec.budget_s) if spec.budget_s else MISSING),
         ("network", f"{sum(blocks.values())} blocks in {len(spec.towers)} towers: {made_of}"),
     ]

@@ -51,7 +51,7 @@ def result_report(result: Result, spec: ProxySpec | None = None, fit: Fit | None
         ("environment", environment_line(result.environment)),
     ]
     if spec is not None:
-        rows.append(("stands for", _stands_for(spec)))
+        rows.append(("stands for", _stands_for(spec, predicted=fit is not None and bool(fit.recorded))))
     other_time = _when_made(interval.value, result, spec, fit) if spec is not None and fit is not None else []
     return [pairs(subject_title(result.subject), rows), *other_time, *notes("warnings:", warnings_of(processes))]
 
@@ -138,12 +138,12 @@ def _samples(processes: Sequence[Timing]) -> str:
     return f"{steps} steps in {len(processes)} process{'es' if len(processes) != 1 else ''}"
 
 
-def _stands_for(spec: ProxySpec) -> str:
+def _stands_for(spec: ProxySpec, *, predicted: bool) -> str:
     suite_s = sum(member.latency_s for member in spec.mix)
     where = environment_line(spec.reference_environment) if spec.reference_environment else "its origin"
     count = len(spec.mix)
     of = f"one step of each of {count} workloads, together" if count > 1 else "one step of a workload,"
-    return f"{of} {format_duration(suite_s)} on {where}"
+    return f"{of} {format_duration(suite_s)} on {where}{', as its record predicts' if predicted else ''}"
 
 
 def _bounds(interval: Interval, otherwise: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
-from typing import Annotated, Any, Literal, Protocol, get_args
+from typing import Annotated, Any, Literal, Protocol, cast, get_args
 
 from msgspec import Meta
 
@@ -18,6 +18,15 @@ from statsnet.signatures.rounding import in_steps, rounded
 
 Backend = Literal["gloo", "nccl", "other"]
 BACKENDS = get_args(Backend)
+
+
+def backend_of(name: str, device: str) -> Backend:
+    """What moves the data of tensors on a kind of device, by torch's name of a group's backend: `nccl`, or
+    `cpu:gloo,cuda:nccl` of a group that has one for each kind."""
+    named = dict(part.strip().rpartition(":")[::2] for part in name.lower().split(","))
+    found = named.get(device, named.get("", ""))
+    return cast(Backend, found) if found in BACKENDS else "other"
+
 
 _C10D = {
     ("all_reduce", 1): "allreduce_ allreduce_coalesced_",

@@ -11,18 +11,36 @@ from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
 _KIND = {
     "mm": "gemm", "addmm": "gemm", "linear": "gemm", "mkldnn_linear": "gemm", "_mkl_linear": "gemm",
     "bmm": "batched_gemm", "baddbmm": "batched_gemm", "mv": "gemv", "addmv": "gemv",
-    "mkldnn_convolution": "convolution", "_convolution": "convolution",
+    "mkldnn_convolution": "convolution", "_convolution": "convolution", "cudnn_convolution": "convolution",
+    "miopen_convolution": "convolution", "cudnn_batch_norm": "native_batch_norm",
+    "miopen_batch_norm": "native_batch_norm", "cudnn_batch_norm_backward": "native_batch_norm_backward",
+    "miopen_batch_norm_backward": "native_batch_norm_backward",
+} | {
+    f"_scaled_dot_product_{how}_attention{rest}": "attention_backward" if "backward" in rest else "attention"
+    for how in ("flash", "efficient", "cudnn", "fused")
+    for rest in ("", "_for_cpu", "_overrideable", "_backward", "_for_cpu_backward", "_overrideable_backward")
 }  # fmt: skip
+"""Operators that are one to a model, and of which each device has its own. What runs is the implementation."""
 
 
 def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], implementation: str) -> str:
     """For example `convolution|onednn:brgconv:avx512_core|float32|contiguous`."""
-    base = base_name(op)
-    kind = _KIND.get(base, base.rstrip("_") if not base.endswith("__") else base)
+    kind = _kind_of(base_name(op))
     tensors = tensors_of(args) or tensors_of(outputs)
     floating = [t for t in tensors if t.dtype.startswith(("float", "bfloat"))]
     dtype = (floating or tensors)[0].dtype if tensors else "none"
     return f"{kind}|{implementation}|{dtype}|{layout_of(kind, args)}"
+
+
+def class_now(stored: str, args: Sequence[Any]) -> str:
+    """A class of a file, with its kind and layout as they are told now: older files know fewer."""
+    kind, *rest = stored.split("|")
+    kind = _kind_of(kind)
+    return "|".join([kind, *rest[:2], layout_of(kind, args)]) if len(rest) == 3 else stored
+
+
+def _kind_of(base: str) -> str:
+    return _KIND.get(base, base.rstrip("_") if not base.endswith("__") else base)
 
 
 def layout_of(kind: str, args: Sequence[Any]) -> str:

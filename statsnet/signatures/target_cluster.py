@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS
-from statsnet.signatures.kernel_class import layout_of
+from statsnet.signatures.kernel_class import class_now
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, Skew
 from statsnet.signatures.statistics import intensity_bin
@@ -91,7 +91,7 @@ def target_cluster(
         op=cluster.op,
         phase=cluster.phase,
         category=cluster.category,
-        kernel_class=_kernel_class(measurement, index, cluster),
+        kernel_class=class_now(measurement.kernel_class[index] or UNKNOWN_KERNEL_CLASS, cluster.args),
         args=cluster.args,
         outputs=cluster.outputs,
         skew=cluster.skew,
@@ -106,13 +106,6 @@ def target_cluster(
         else intensity_bin(cluster.flops, cluster.bytes_moved),
         counters=_counters(measurement, index, steps_per_s),
     )
-
-
-def _kernel_class(measurement: Measurement, index: int, cluster: Cluster) -> str:
-    """With the layout as it is told now: older files know fewer layouts."""
-    stored = measurement.kernel_class[index] or UNKNOWN_KERNEL_CLASS
-    kind, *rest = stored.split("|")
-    return "|".join([kind, *rest[:2], layout_of(kind, cluster.args)]) if len(rest) == 3 else stored
 
 
 def _counters(measurement: Measurement, index: int, steps_per_s: float) -> dict[str, float]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
+from unittest.mock import patch
 
 import torch
 
@@ -36,13 +38,15 @@ class CapturedCall:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
-    """The calls of each block, on a device that is here; or on fake tensors, so that large blocks take no time."""
+    """The calls of each block, on a device that is here; or on fake tensors, so that large blocks take no time. With
+    `lists`, optimizers step all their parameters at once, as they do on a GPU."""
 
     blocks: tuple[Placed, ...]
     mode: str
     dtype: str
     device: str = "cpu"
     fake: bool = False
+    lists: bool = False
 
     @property
     def measured_device(self) -> str:
@@ -57,7 +61,7 @@ class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
             stage = f"capturing block {number + 1} of {total}"
             context.report(Progress(stage=stage, done=number / total))
             try:
-                with _tensors(self.fake):
+                with _tensors(self.fake), _optimizers(self.lists):
                     block = SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
                     calls = capture_step(block.run, device=device)
             except Exception as error:  # nothing can be made of it
@@ -80,11 +84,12 @@ class CapturedNetwork:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureNetworkOperators(Task[CapturedNetwork]):
-    """The calls of the network in a folder, on a device that is here or on fake tensors."""
+    """The calls of the network in a folder, as those of blocks."""
 
     folder: str
     device: str = "cpu"
     fake: bool = False
+    lists: bool = False
 
     @property
     def measured_device(self) -> str:
@@ -93,7 +98,7 @@ class CaptureNetworkOperators(Task[CapturedNetwork]):
     def run(self, context: Context) -> CapturedNetwork:
         device = environment.select(self.device)
         network = load_network(self.folder)
-        with _tensors(self.fake):
+        with _tensors(self.fake), _optimizers(self.lists):
             proxy = network.build(device)
             step = network.make_step(proxy, device)
             step()  # makes the optimizers' state
@@ -107,6 +112,18 @@ class CaptureNetworkOperators(Task[CapturedNetwork]):
 
 def _tensors(fake: bool) -> AbstractContextManager[Any]:
     return fake_tensors() if fake else nullcontext()
+
+
+@contextmanager
+def _optimizers(lists: bool) -> Iterator[None]:
+    """Those of torch that are made inside step lists, where they can. On a CPU they do not of themselves."""
+    made = torch.optim.Optimizer.__init__
+
+    def with_lists(self: torch.optim.Optimizer, params: Any, defaults: dict[str, Any]) -> None:
+        made(self, params, defaults | ({"foreach": True} if lists and "foreach" in defaults else {}))
+
+    with patch.object(torch.optim.Optimizer, "__init__", with_lists):
+        yield
 
 
 def _captured(call: OpCall) -> CapturedCall:

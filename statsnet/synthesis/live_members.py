@@ -39,6 +39,9 @@ RETIMED_PROCESSES = 3
 DEADLINE_SHARE = 1 / 4
 """Of the time that is left, at most this much goes to timing members again."""
 
+FEW_NAMES = 3
+"""Operators that a message names at most."""
+
 DISTURBED = 1.5
 """A member is profiled once more if the reference network took this many times as long meanwhile as at its best."""
 
@@ -175,7 +178,20 @@ class LiveMembers:
                 self.speed.has_use_for,
             )
             replayed = setup.remember(Kept(key=key, kind=Replayed, task=task, stage=stage, is_usable=usable))
+        self._tell_failures(signature, replayed)
         return self._scaled(replayed.measurement, replayed.reference_latency_s)
+
+    def _tell_failures(self, signature: Signature, replayed: Replayed) -> None:
+        """Their times are those of the signature's own device, times how much longer the others take here."""
+        failed = {op for op, _ in replayed.failures}
+        times = zip(signature.clusters, replayed.measurement.cluster_time_s, strict=True)
+        guessed_s = math.fsum(time_s or 0.0 for c, time_s in times if c.op in failed)
+        if guessed_s > 0:
+            share = guessed_s / replayed.measurement.operator_time_s
+            self.setup.note(
+                f"{share:.1%} of the time of a member's operators is an estimate from the device that it was measured "
+                f"on: {', '.join(sorted(failed)[:FEW_NAMES])} cannot be run here"
+            )
 
     def _scaled(self, measurement: Measurement, reference_latency_s: float | None) -> Measurement:
         """From a process in which the reference network took this long."""

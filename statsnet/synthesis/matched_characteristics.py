@@ -97,6 +97,7 @@ class MatchedCharacteristics:
     ) -> None:
         self.overheads = overheads or {}
         self.elsewhere = elsewhere
+        self.suite_s = sum(m.latency_s for m in target.members)
         self.load = self.load_of(target)
         self.load = with_nearest(self.load, nearest_classes(self.load, candidates))
         groups = self.load.groups

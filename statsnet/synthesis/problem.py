@@ -30,6 +30,8 @@ LOOK_AGAIN_S = 5.0
 """What took so long was measured at more than one moment; the speed of the machine only at the first of them."""
 
 LARGEST_COUNT = 96
+"""Uses of one block in a step that is no longer than the suite's. In a longer one there may be more, in proportion."""
+
 AT_A_TIME = 120
 """So many candidates are measured before it is asked whether more would help."""
 
@@ -252,7 +254,8 @@ def program_of(
     matrix = costs.matrix(rows, budget_s, blocks)
     apart_s = costs.forward_and_backward_s(blocks)
     largest_s = np.array([largest_share(budget_s, mode, b.kind) * budget_s for b in blocks])
-    upper = np.where(apart_s <= largest_s, LARGEST_COUNT, 0)
+    most = round(LARGEST_COUNT * max(1.0, budget_s / rows.suite_s))
+    upper = np.where(apart_s <= largest_s, most, 0)
     if not upper.any():
         upper[:] = 1
     return Program(matrix=matrix, target=wanted, weight=rows.weights, upper=upper)

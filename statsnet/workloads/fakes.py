@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -76,7 +77,8 @@ def castable_modules() -> Iterator[None]:
 
 def _apply(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
     """New parameters in place of those that change; tied parameters stay tied. Whoever else holds a parameter, such as
-    a reducer of gradients, keeps it if it stays. Modules of sharded parameters look up their new ones."""
+    a reducer of gradients, keeps it if it stays. Modules of sharded parameters look up their new ones, and those that
+    hold other tensors alone move these themselves, as a proxy's operators do."""
     made: dict[int, torch.nn.Parameter] = {}
     is_changed = False
     parts = list(module.modules()) if recurse else [module]
@@ -90,11 +92,17 @@ def _apply(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], 
             setattr(part, name, made[id(parameter)])
         for name, buffer in list(part.named_buffers(recurse=False)):
             setattr(part, name, fn(buffer))
+        if part is not module and type(part)._apply is not _apply and not _is_stored(part):
+            part._apply(fn)
     if is_changed and recurse:
         for part in parts[1:]:
             if hasattr(part, "reshard"):  # an FSDPModule; the outermost does so itself
                 part._apply(lambda tensor: tensor, recurse=False)
     return module
+
+
+def _is_stored(part: torch.nn.Module) -> bool:
+    return any(True for _ in itertools.chain(part.parameters(), part.buffers()))
 
 
 def _clone(tensor: torch.Tensor, **_: Any) -> torch.Tensor | None:

@@ -10,23 +10,25 @@ from typing import Any
 
 import pytest
 from device_tables import gemm_record
-from synthesis_builders import TINY, few_jumps, measured, moved, play
+from synthesis_builders import TINY, few_jumps, measured, mix_of, moved, play, small_signature
 
 from benchmarks.diagnostics import left_out_devices
 from statsnet.devices import record as recording
 from statsnet.devices import recorded_bench
 from statsnet.devices.device_record import save_record
 from statsnet.devices.kernel_model import KernelModel
-from statsnet.devices.make_proxy import MakeOptions, open_bench, synthesize
+from statsnet.devices.make_proxy import MakeOptions, TargetDevice, open_bench, synthesize
 from statsnet.devices.record import FEWEST, chosen, record_device
-from statsnet.devices.recorded_bench import device_of, record_path, recorded_device
+from statsnet.devices.recorded_bench import device_of, record_path, recorded_device, table_device
 from statsnet.environment import fingerprint, slug
 from statsnet.errors import MeasurementError, StatsNetError, UsageError
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.process import run
+from statsnet.measure.task import Context
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.replay_task import Replayed, ReplayOperators
 from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.proxy.towers import Placed
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.gpu import Counters
 from statsnet.signatures.mix import Mix
@@ -275,3 +277,25 @@ def test_why_there_are_no_counters_is_noted(
     monkeypatch.setattr(recording, "counters_of", lambda *_: nothing)
     recorded(device="cuda", counters="auto", note=notes.append)
     assert notes == ["no hardware counters"] * 3  # of each process
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_optimizers_of_blocks_step_as_those_of_the_members_do(lists: bool) -> None:
+    block = Placed(kind="parameters", config={"shape": (64, 64)}, optimizer="adam")
+    task = CaptureBlockOperators(blocks=(block,), mode="training", dtype="float32", fake=True, lists=lists)
+    (calls,) = task.run(Context())
+    stepped = [call.op for call in calls if call.segment == "optimizer"]
+    assert stepped and any(op.startswith("aten._foreach_") for op in stepped) == lists
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_member_that_was_measured_on_the_device_itself_is_told(known: bool, tmp_path: Path) -> None:
+    notes: list[str] = []
+    (measurement,) = small_signature().measurements
+    here = {**measurement.environment, "device_name": "NVIDIA H100 80GB HBM3" if known else "NVIDIA H200"}
+    member = small_signature(measurements=(replace(measurement, environment=here),))
+    recorded = table_device(replace(gemm_record(), device="nvidia-h100-sxm"))
+    options = MakeOptions(device="recorded:h100", note=notes.append, cache=MeasurementCache(tmp_path / "cache"))
+    device = TargetDevice(options=options, db=ProfilesDB(tmp_path), environment=recorded.environment, recorded=recorded)
+    device.bench(mix_of(member))
+    assert [("NVIDIA H100 80GB HBM3" in note, "8 ms" in note) for note in notes] == [(True, True)] * known

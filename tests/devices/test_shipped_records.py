@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from statsnet.devices.cut_risk import AXES, FILE, load_risk, save_risk
 from statsnet.devices.device_record import load_record
 from statsnet.devices.names import canonical_name
 from statsnet.devices.record_folder import FOLDER, attribution, load_records, record_named, record_paths
-from statsnet.devices.tables.provenance import SMALL_CARDS, UNEVEN
+from statsnet.devices.tables.provenance import SMALL_CARDS, UNEVEN, doubt_of
+from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
 from statsnet.signatures.database import default_profiles_dir
 
@@ -38,6 +40,15 @@ def test_what_is_doubtful_is_not_in_them() -> None:
         for model in record.models:
             assert not (model.source == "neusight" and record.device in SMALL_CARDS)
             assert not (model.source == "miopen" and record.device in UNEVEN and model.dtype != "float32")
+
+
+@pytest.mark.parametrize(("times", "is_doubtful"), [(1.9, False), (2.1, True)])
+def test_what_a_smaller_card_can_not_have_taken_is_doubtful(times: float, is_doubtful: bool) -> None:
+    """A Vega 56 was measured at two clocks."""
+    row = TableRow(source="miopen", operator="convolution", dtype="float32", dims=(),
+                   time_s={"amd-vega-56": times, "amd-vega-64": 1.0})  # fmt: skip
+    assert bool(doubt_of(row, "amd-vega-56")) == is_doubtful
+    assert not doubt_of(replace(row, time_s={"amd-vega-56": times}), "amd-vega-56")
 
 
 def test_new_sizes_are_predicted_within_a_tenth_of_their_time() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from profiling_helpers import Record, call, event, flat
 from torch._C._autograd import DeviceType
 
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
-from statsnet.profiling.collective_times import Wait, median_waits
+from statsnet.profiling.collective_times import Wait, in_bare_step, mean_waits
 from statsnet.profiling.timeline import Timeline, read_step
 
 US = 1e-6
@@ -120,9 +118,22 @@ def test_an_operator_that_a_tensor_hands_on_is_joined_where_it_runs() -> None:
     assert line.op_time_s == pytest.approx([10 * US])
 
 
-def test_medians_by_call() -> None:
-    def of(number: int, time_s: float) -> Wait:
-        return Wait(call=number, time_s=time_s, exposed_s=time_s, alone_s=0.0, start_share=0.5)
+def test_what_ends_after_the_step_was_waited_for_to_its_end_at_most() -> None:
+    line = timeline([REDUCE, MM], event("c10d::allreduce_", 10, 12), event("aten::mm", 20, 60), rest=(work(11, 300),))
+    assert waits(line) == [(290, 40, 40)]
 
-    steps: Any = [[of(0, 1.0), of(2, 5.0)], [of(0, 3.0)], [of(0, 2.0)]]
-    assert [(w.call, w.time_s) for w in median_waits(steps)] == [(0, 2.0), (2, 5.0)]
+
+def of(number: int, time_s: float) -> Wait:
+    return Wait(call=number, time_s=time_s, exposed_s=time_s, alone_s=time_s, start_share=0.5)
+
+
+def test_steps_that_wait_at_other_places_wait_no_longer_than_a_step() -> None:
+    """Of each call the median is 3 s of a step of 6 s."""
+    steps = [[of(i, 3.0 * (i != last)) for i in range(3)] for last in range(3)]
+    assert [(w.call, w.alone_s) for w in mean_waits(steps)] == [(0, 2.0), (1, 2.0), (2, 2.0)]
+
+
+@pytest.mark.parametrize(("bare_s", "waited_s"), [(1.0, 0.75), (4.0, 3.0), (8.0, 3.0)])
+def test_profiled_steps_that_others_slowed_waited_longer_than_a_bare_one(bare_s: float, waited_s: float) -> None:
+    (wait,) = in_bare_step([of(0, 3.0)], bare_s, profiled_s=4.0)
+    assert (wait.time_s, wait.exposed_s, wait.alone_s, wait.start_share) == (waited_s, waited_s, waited_s, 0.5)

@@ -19,7 +19,7 @@ from statsnet.profiling.kernel_rules import BASES, NAMESPACES
 from statsnet.signatures.public_names import safe_kernel
 from statsnet.signatures.vocabulary import KERNEL_FAMILY_LIBRARIES
 
-MOST_OPAQUE = 0.03
+MOST_OPAQUE = 0.01
 
 FAMILIES = {
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::Half>, std::array<char*, 3> >"

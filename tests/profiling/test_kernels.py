@@ -115,6 +115,10 @@ def spec(*shape: int, strides: list[int] | None = None, dtype: str = "float32") 
         ("aten.relu_.default", [spec(4, 8)], "aten", "relu|aten|float32|contiguous"),
         ("aten.embedding.default", [spec(9, 4), spec(5, dtype="int64")], "aten",
          "embedding|aten|float32|contiguous"),
+        *((f"aten._scaled_dot_product_{how}.default", [spec(1, 2, 4, 8)] * 3, "flash_attn:flash_fwd:bf16",
+           "attention|flash_attn:flash_fwd:bf16|float32|contiguous")
+          for how in ("flash_attention", "efficient_attention", "flash_attention_for_cpu")),
+        ("aten.miopen_batch_norm.default", [spec(2, 3, 8, 8)], "aten", "native_batch_norm|aten|float32|contiguous"),
     ],
 )  # fmt: skip
 def test_kernel_class(op: str, args: list, implementation: str, expected: str) -> None:

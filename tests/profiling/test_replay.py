@@ -172,6 +172,17 @@ def test_clusters_are_timed_and_failures_reported() -> None:
     assert seen[-1] == 1.0
 
 
+@pytest.mark.parametrize("rest", [(0.0, True), (None, True, 0.0, True)], ids=["flash", "efficient"])
+def test_attention_of_another_device_runs_as_this_one_does(rest: tuple[object, ...]) -> None:
+    how = "flash" if len(rest) == 2 else "efficient"
+    heads = {"shape": [2, 4, 8, 16], "dtype": "float32"}
+    attention = Cluster(op=f"aten._scaled_dot_product_{how}_attention.default", phase="forward", category="attention",
+                        calls=1.0, args=(heads, heads, heads, *rest), outputs=(heads,))  # fmt: skip
+    replay = replay_clusters((attention,), device="cpu", progress=lambda _: None)
+    assert replay.failures == []
+    assert (replay.times[0] or 0.0) > 0
+
+
 def test_a_replayed_measurement_fits_its_signature() -> None:
     signature = tiny_signature("cv/alexnet", "inference")
     replayed = ReplayOperators(signature=signature).run(Context())

@@ -10,6 +10,7 @@ import pytest
 from recording_files import FLOPS, LINEAR, launch, on_gpu, operator, span, step, training_step, write
 
 from statsnet.errors import FileFormatError, MeasurementError, UsageError
+from statsnet.recordings.chrome_trace import read_chrome_trace
 from statsnet.recordings.kineto import read_kineto
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature
@@ -84,6 +85,16 @@ def test_of_several_processes_in_one_file_one_is_read(tmp_path: Path) -> None:
     found = read_kineto(write(tmp_path / "trace.json", events))
     assert rows(found.signature).keys() == {("aten.relu.default", "forward")}
     assert found.notes == ("the file holds 2 processes: the one with the most work was read",)
+
+
+def test_what_other_processes_ran_is_not_counted(tmp_path: Path) -> None:
+    """Their kernels, those without times, and on a device of their own also those without a launch."""
+    one = [operator("aten::relu", 1100, 10, [[8]], ["float"], [""]), *launch(1, 1101, "relu_kernel", 1110, 40)]
+    short = [e for number in (2, 3) for e in launch(number, 1101, "relu_kernel", 1110, 1)]
+    others = [operator("aten::tanh", 1100, 10, [[8]], ["float"], [""]), *short, *launch(4, 1101, "lost", 0, 0)]
+    foreign = [e | {"pid": 77, "args": e["args"] | {"device": 1}} for e in (*others, on_gpu(9, "unlaunched", 1200, 5))]
+    recording = read_chrome_trace(write(tmp_path / "trace.json", [*foreign, *one, on_gpu(8, "early", 1000, 5)]))
+    assert (recording.devices, recording.unlaunched, recording.lost) == ({0: 2}, 1, 0)
 
 
 def test_processes_whose_launches_have_equal_numbers_are_not_mixed(tmp_path: Path) -> None:

@@ -53,10 +53,12 @@ COMMS = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems"
          "Process Group Ranks": "[0, 4]", "Group size": 2, "Global rank stride": 4}  # fmt: skip
 
 
-@pytest.mark.parametrize(("world", "stride"), [(8, 4), (2, None)])
+@pytest.mark.parametrize(
+    ("world", "stride", "backend"), [(8, 4, "nccl"), (2, None, "cpu:gloo,cuda:nccl"), (2, None, "undefined")]
+)
 @pytest.mark.parametrize("around", ["c10d::allreduce_", "nccl:all_reduce"])
 def test_sizes_and_group_are_those_that_the_process_group_notes(
-    around: str, world: int, stride: int | None, tmp_path: Path
+    around: str, world: int, stride: int | None, backend: str, tmp_path: Path
 ) -> None:
     """Also where the collective's own arguments were not recorded."""
     names = ["record_param_comms", "nccl:all_reduce"] if around.startswith("nccl") else [around, "record_param_comms"]
@@ -67,7 +69,7 @@ def test_sizes_and_group_are_those_that_the_process_group_notes(
           for i, name in enumerate(names)),
         *launch(2, 1110, "ncclDevKernel_AllReduce", 1120, 30),
     ]  # fmt: skip
-    head = {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": world}}
+    head = {"distributedInfo": {"backend": backend, "rank": 0, "world_size": world}}
     signature = read_kineto(write(tmp_path / "trace.json", events, **head)).signature
     (found,) = (c for c in signature.clusters if c.op == "c10d.allreduce_.default")
     assert (message_bytes(found), group_size(found), group_stride(found)) == (2000, 2, stride)

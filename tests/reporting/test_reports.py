@@ -144,7 +144,7 @@ class TestAnotherTimeThanWhenItWasMade:
         result = Result(subject=subject, environment={**self.HERE, **changed}, processes=processes)
         member = SpecMember(name="a", weight=1.0, signature="sha256:" + "1" * 64, latency_s=1.0)
         spec = SimpleNamespace(mix=(member,), reference_environment=self.HERE)
-        fit = SimpleNamespace(summary=SimpleNamespace(step_latency_s=made_s))
+        fit = SimpleNamespace(recorded=None, summary=SimpleNamespace(step_latency_s=made_s))
         return text_of(results.result_report(result, cast(Any, spec), cast(Any, fit)))
 
     def test_the_run_says_which_is_to_be_believed(self) -> None:

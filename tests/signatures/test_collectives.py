@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from statsnet.analysis.audit import problems_of_signature
 from statsnet.profiling.costs import cost_of
+from statsnet.reporting.collectives import COLUMNS, collectives_report
 from statsnet.signatures.collectives import (
     Collectives,
     CollectiveTime,
+    backend_of,
     encoded_group,
     group_size,
     group_stride,
@@ -28,6 +30,19 @@ from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.order import in_canonical_order
 from statsnet.signatures.privacy import assert_clean
+
+
+@pytest.mark.parametrize(
+    ("name", "on_cpu", "on_gpu"),
+    [
+        ("nccl", "nccl", "nccl"),
+        ("cpu:gloo,cuda:nccl", "gloo", "nccl"),
+        ("cuda:nccl", "other", "nccl"),
+        ("mpi", "other", "other"),
+    ],
+)
+def test_a_group_may_have_a_backend_for_each_kind_of_device(name: str, on_cpu: str, on_gpu: str) -> None:
+    assert (backend_of(name, "cpu"), backend_of(name, "cuda")) == (on_cpu, on_gpu)
 
 
 def cluster(op: str, args: list[Any], outputs: list[Any] | None = None, phase: str = "backward") -> Cluster:
@@ -188,3 +203,11 @@ def test_times_scale_and_add_up(times: list[float], factor: float) -> None:
     assert merged.exposed_time_s == pytest.approx(factor * sum(times) / 2)
     assert merged.start_share == pytest.approx(0.5)
     assert known.coarse() == known.coarse().coarse()
+
+
+def test_what_two_were_waited_for_at_once_counts_once_in_the_table(told: Signature) -> None:
+    (measurement,) = told.measurements
+    together = dataclasses.replace(measurement, collectives=dataclasses.replace(KNOWN, exposed_time_s=0.0101))
+    _, rows = collectives_report(told, together)
+    shares = [float(str(cell).rstrip("%")) for cell in rows.columns[COLUMNS.index("exposed")].cells]  # type: ignore[union-attr]
+    assert sum(shares) == pytest.approx(100 * 0.0101 / measurement.latency_s, abs=0.2)

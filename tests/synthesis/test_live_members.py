@@ -216,6 +216,21 @@ def test_what_is_not_at_hand_is_replayed(
     assert isinstance(tasks[-1], ReplayOperators) and tasks[-1].reference_network
 
 
+def test_what_could_not_be_replayed_is_told(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, op, notes = answers(profile), profile.clusters[0].op, list[str]()
+
+    def answer(task: Task[Any]) -> Any:
+        found = usual(task)
+        return replace(found, failures=((op, "is not here"),)) if isinstance(task, ReplayOperators) else found
+
+    play(monkeypatch, benches, answer)
+    strange = replace(moved(profile), workload=None)
+    with_setup(bench, note=notes.append).measure_members(mix_of(strange), SPEED)
+    assert [op in note and "is an estimate" in note for note in notes] == [True]
+
+
 @pytest.mark.parametrize("fresh", [None, 0])
 def test_what_keeps_its_stored_times_is_named(
     fresh: int | None, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch

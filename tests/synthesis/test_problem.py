@@ -19,7 +19,7 @@ from statsnet.synthesis.common_dtype import common_dtype
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.problem import Design, ProxyRequest, prepare
+from statsnet.synthesis.problem import LARGEST_COUNT, Design, ProxyRequest, prepare, program_of
 from statsnet.synthesis.synthesize import finish
 from statsnet.synthesis.tasks import MeasureBlocks
 
@@ -110,3 +110,12 @@ def test_a_proxy_of_mixed_dtypes_computes_in_the_one_that_takes_the_time() -> No
         common_dtype(mix_of(mixed, small_signature()))
     counted = replace(mixed, clusters=(read(GEMM, "complex64"), read(RELU, "complex64")), measurements=())
     assert common_dtype(mix_of(counted)) == "float32"
+
+
+@pytest.mark.parametrize(("longer", "most"), [(0.5, LARGEST_COUNT), (20.0, 20 * LARGEST_COUNT)])
+def test_a_step_that_is_longer_than_the_suites_holds_more_of_a_block(longer: float, most: int) -> None:
+    """Else short operators could not fill it, and others would."""
+    problem = small_problem()
+    rows, blocks = problem.rows, list(problem.costs.placed)
+    program = program_of(problem.costs, blocks, rows, rows.target, longer * rows.suite_s, "inference")
+    assert max(program.upper) == most

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from statsnet.blocks.operator import Operator
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.workloads.compressed_fakes import NeedsValuesError
-from statsnet.workloads.fakes import SparseFakeTensorMode
+from statsnet.workloads.fakes import SparseFakeTensorMode, fake_tensors
 from statsnet.workloads.trees import parts_of
 
 LAYERS: dict[str, Callable[[int], nn.Module]] = {
@@ -123,3 +124,11 @@ def test_what_values_decide_is_refused() -> None:
                 decided()
         with pytest.raises(NeedsValuesError, match="lengths of a nested tensor's rows"):
             torch.nested.nested_tensor([torch.ones(3, 2), torch.ones(5, 2)], layout=torch.jagged)
+
+
+def test_what_modules_hold_beside_parameters_is_cast_as_they_do_it() -> None:
+    """A proxy's operators have operands, which its parameters are no part of."""
+    with fake_tensors():
+        network = nn.Sequential(nn.Linear(4, 4), nn.Sequential(Operator(torch.neg, torch.ones(4, 4))))
+        network.to(torch.bfloat16)
+    assert {network[0].weight.dtype, network[1][0].operands[0].dtype} == {torch.bfloat16}  # type: ignore[index, union-attr]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from statsnet.devices.tables.row import TableRow
@@ -59,6 +60,10 @@ OWN = {RECORDING: "recordings of one's own"}
 SMALL_CARDS = frozenset({"nvidia-p4", "nvidia-t4", "nvidia-l4"})
 UNEVEN = frozenset({"amd-vega-56", "amd-vega-64", "amd-navi-21-72cu"})
 
+SLOWED = 2.0
+"""A Vega 56 has seven eighths of a Vega 64's cores. In MIOpen's table the same kernels take 1.2 or 2.7 times as long on
+it, and hardly ever between: two runs, at two clocks, are joined."""
+
 
 def provenance_of(source: str) -> Provenance:
     """What is known of a row's source."""
@@ -72,6 +77,12 @@ def doubt_of(row: TableRow, device: str) -> str:
         return "cards of 70 W throttle: single operators are 0.6 to 3 times what they are within models"
     if row.source == "miopen" and device in UNEVEN and row.dtype in ("float16", "bfloat16"):
         return "not tuned in 16 bit: gaps of ten times between equal convolutions"
+    if row.source == "miopen" and device == "amd-vega-56" and _is_slowed(row):
+        return "more than twice a Vega 64's time: its table joins runs at two clocks"
     if row.source.startswith("llmservingsim"):
         return "layers of models without their sizes: nothing follows for other sizes"
     return ""
+
+
+def _is_slowed(row: TableRow) -> bool:
+    return row.time_s["amd-vega-56"] > SLOWED * row.time_s.get("amd-vega-64", math.inf)

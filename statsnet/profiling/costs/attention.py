@@ -8,13 +8,14 @@ attention counts the pairs up to the diagonal, aligned to the first query.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, dimensions, last_dimension
 from statsnet.profiling.costs.registry import operator_cost
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.operators import TensorSpec
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import TensorSpec, is_tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,22 @@ _SCHEMAS = {
 }
 
 
+def as_on(device: str, cluster: Cluster) -> Cluster:
+    """A fused attention that another kind of device ran, as the model's call that it was: each kind has operators of
+    its own. Any other cluster as it is."""
+    schema = _schema_of(cluster.op)
+    fused = base_name(cluster.op).startswith("_scaled_dot_product") and "quantized" not in cluster.op
+    if schema is None or schema.backward or not fused or ("for_cpu" in cluster.op) == (device == "cpu"):
+        return cluster
+    mask = next((arg for arg in cluster.args[3:] if is_tensor(arg)), None)
+    causal = schema.causal < len(cluster.args) and cluster.args[schema.causal] is True
+    return replace(cluster, op="aten.scaled_dot_product_attention.default", args=(*cluster.args[:3], mask, 0.0, causal))
+
+
+def _schema_of(op: str) -> _Schema | None:
+    return _SCHEMAS.get(base_name(op)) or _SCHEMAS.get(".".join(op.split(".")[1:]))
+
+
 def needed_pairs(queries: int, keys: int, *, causal: bool) -> int:
     """Pairs (i, j) of query and key, with j <= i where causal (`tril`, as torch's `is_causal`)."""
     if not causal:
@@ -79,8 +96,7 @@ class Attended:
 def attended(call: OperatorCall) -> Attended:
     """Sizes of a call of fused attention. Raises MisfitError for any other operator. Of packed sequences, `queries` and
     `keys` are all tokens; of nested ones, the longest row's."""
-    name = base_name(call.op)
-    schema = _SCHEMAS.get(name) or _SCHEMAS.get(".".join(call.op.split(".")[1:]))
+    schema = _schema_of(call.op)
     if schema is None:
         raise MisfitError(f"{call.op} is no fused attention")
     return _attended(call, schema)
