@@ -81,6 +81,7 @@ def keyword_arguments(
     size = keywords.get("batch", 1)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise UsageError(f"'{size}' is not a batch", hint="give a whole number of at least 1")
+    _check_positional(target, signature)
     needed = [n for n, item in accepted.items() if item.default is inspect.Parameter.empty and n not in keywords]
     if needed:
         raise UsageError(
@@ -88,6 +89,17 @@ def keyword_arguments(
             hint=" ".join(f"--set {name}=..." for name in needed),
         )
     return keywords
+
+
+def _check_positional(target: Target, signature: inspect.Signature) -> None:
+    """Raises UsageError for a factory with arguments that cannot be given by name."""
+    empty, only = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_ONLY
+    if unnamed := [p.name for p in signature.parameters.values() if p.kind is only and p.default is empty]:
+        raise UsageError(
+            f"the factory of '{target.label}' takes {', '.join(unnamed)} by position only",
+            cause="its arguments are given by name",
+            hint="give them defaults, or leave out the / in its signature",
+        )
 
 
 def batch_of(target: Target, keywords: Mapping[str, Value]) -> int | None:
@@ -187,12 +199,14 @@ def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
         if unknown:
             raise _bad_result(target, f"unknown keys: {', '.join(unknown)}")
         return dict(result)
-    if hasattr(result, "model"):
+    if hasattr(result, "model") and any(hasattr(result, key) for key in ("args", "kwargs", "inputs")):
         return {key: getattr(result, key, None) for key in RESULT_KEYS}
     if isinstance(result, tuple | list) and len(result) in (2, 3):
         return dict(zip(RESULT_KEYS, result, strict=False))
     size = f" of {len(result)}" if isinstance(result, tuple | list) else ""
-    raise _bad_result(target, f"it returned a {type(result).__name__}{size}")
+    raise _bad_result(
+        target, "it returned nothing" if result is None else f"it returned a {type(result).__name__}{size}"
+    )
 
 
 def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
@@ -264,6 +278,8 @@ def _check_first(target: Target, made: Mapping[str, Any], pair: tuple[tuple[Any,
     if not cause:
         return
     hint = "return (model, args) so that model(*args) runs; a batch that is one argument of it is ((batch,), {})"
+    if _is_loader(inputs) or _is_loader(made.get("args")):
+        hint = "a loader's batch holds the arguments of one step: leave out labels, or let forward() take them"
     if (
         isinstance(inputs, tuple | list)
         and not any(map(_is_sequence, inputs))
