@@ -129,6 +129,8 @@ def _known_step(error: BaseException) -> str:
             "train it on a GPU (--device cuda), use --mode inference, or put a function in its place that torch can "
             "differentiate on a CPU (flex_attention: scaled_dot_product_attention)"
         )
+    if "backward through the graph a second time" in str(error):
+        return "what the model keeps from step to step, such as a hidden state, holds the step before: detach() it"
     if "process group has not been initialized" in str(error):
         return "it is one of several processes: count it with --device meta --nproc N, or run it under torchrun"
     if "dummy base class" in str(error):  # torch's own words for a class that this build lacks

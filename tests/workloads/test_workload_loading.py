@@ -102,6 +102,16 @@ def a_function():
 def on_meta():
     return nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1, device="meta")), torch.ones(1, 3)
 
+class Keeps(nn.Linear):
+    state = 0.0
+
+    def forward(self, x):
+        self.state = torch.tanh(super().forward(x) + self.state)
+        return self.state
+
+def keeps_its_graph():
+    return Keeps(3, 3), torch.ones(1, 3)
+
 def one_row():
     return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), torch.ones(1, 3)
 
@@ -369,6 +379,14 @@ def test_what_one_row_cannot_train_asks_for_more(models: str) -> None:
     with pytest.raises(WorkloadError) as caught:
         make_step(build(f"{models}:one_row", mode="training"))
     assert "larger batch" in caught.value.hint
+
+
+def test_a_state_that_holds_the_step_before_asks_to_be_detached(models: str) -> None:
+    step = make_step(build(f"{models}:keeps_its_graph", mode="training"))
+    step(0)
+    with pytest.raises(WorkloadError) as caught:
+        step(1)
+    assert "detach()" in caught.value.hint
 
 
 def test_a_decorated_factory_in_a_file_has_its_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
