@@ -62,7 +62,7 @@ def _measured(measurement: Measurement, calls: float) -> Iterator[str]:
         )
     if measurement.unmatched_calls:
         yield f"{measurement.unmatched_calls:.4g} calls a step were not found in profiled steps, and have no time"
-    if (measurement.unexplained_share or 0.0) > MUCH_UNEXPLAINED:
+    if measurement.unexplained_share is not None and abs(_explained(measurement) - 1) > MUCH_UNEXPLAINED:
         yield (
             f"the times of operators and of what lies between them add up to {_explained(measurement):.0%} of the "
             "step's time, as on a machine that does other work meanwhile: let it rest and profile again, or measure "
