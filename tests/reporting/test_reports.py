@@ -61,6 +61,13 @@ def test_what_no_formula_covers_is_listed_by_share_of_time(golden: Signature) ->
     assert "FLOPs and bytes not known" in text_of(signature.signature_report(bare))
 
 
+def test_operators_of_no_category_are_named(golden: Signature) -> None:
+    clusters = tuple(dataclasses.replace(c, category="other", flops=1.0) for c in golden.clusters)
+    assert "of no category" not in text_of(signature.signature_report(golden))
+    text = text_of(signature.signature_report(dataclasses.replace(golden, clusters=clusters)))
+    assert f"of operator time: {golden.clusters[0].op}" in text
+
+
 def row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> Characteristic:
     return Characteristic(name=name, group=group, unit=unit, target=target, achieved=achieved)
 
