@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 Value = bool | int | float | str
 MOST_BATCHES = 64
 """So many are taken of a DataLoader."""
+WITHOUT_COMPILER = "TORCHDYNAMO_DISABLE"
+"""If this variable is 1, torch.compile gives back what it gets."""
 
 Inputs = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -170,6 +173,8 @@ def _no_module(model: Any) -> str:
 def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
     """While it is watched, a compiled module falls back to separate operators: their times would stand beside step
     times of another program."""
+    if os.environ.get(WITHOUT_COMPILER) == "1":
+        return
     compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import; whoever compiled something has
 
     def is_compiled(module: Any) -> bool:
@@ -181,7 +186,8 @@ def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
         raise WorkloadError(
             f"the model of '{target.label}' is compiled already",
             cause=f"its operators cannot be watched while the compiled {type(inner).__name__} runs",
-            hint="return the module as it is, and use --setting compile=inductor to measure it compiled",
+            hint=f"return the module as it is, or set {WITHOUT_COMPILER}=1, which does so; --setting compile=inductor "
+            "measures it compiled",
         )
 
 

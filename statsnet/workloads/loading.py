@@ -131,6 +131,10 @@ def _known_step(error: BaseException) -> str:
         )
     if "backward through the graph a second time" in str(error):
         return "what the model keeps from step to step, such as a hidden state, holds the step before: detach() it"
+    if "nference tensor" in str(error):
+        return "build the model and its inputs outside of torch.inference_mode()"
+    if "number of total steps is" in str(error):
+        return "give the scheduler more steps: a profile takes some hundred of them"
     if "process group has not been initialized" in str(error):
         return "it is one of several processes: count it with --device meta --nproc N, or run it under torchrun"
     if "dummy base class" in str(error):  # torch's own words for a class that this build lacks

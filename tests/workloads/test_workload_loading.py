@@ -112,6 +112,26 @@ class Keeps(nn.Linear):
 def keeps_its_graph():
     return Keeps(3, 3), torch.ones(1, 3)
 
+class Hooks(nn.Linear):
+    def forward(self, x):
+        y = super().forward(x)
+        if self.training:
+            y.register_hook(lambda gradient: 2 * gradient)
+        return y
+
+def hooks_its_gradient():
+    return Hooks(3, 1), torch.ones(1, 3)
+
+def too_few_steps():
+    net = nn.Linear(3, 1)
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    return {"model": net, "args": torch.ones(1, 3),
+            "optimizer": [sgd, torch.optim.lr_scheduler.OneCycleLR(sgd, 0.1, total_steps=2)]}
+
+@torch.inference_mode()
+def without_versions():
+    return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), torch.ones(2, 3)
+
 def one_row():
     return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), torch.ones(1, 3)
 
@@ -381,12 +401,23 @@ def test_what_one_row_cannot_train_asks_for_more(models: str) -> None:
     assert "larger batch" in caught.value.hint
 
 
-def test_a_state_that_holds_the_step_before_asks_to_be_detached(models: str) -> None:
-    step = make_step(build(f"{models}:keeps_its_graph", mode="training"))
-    step(0)
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("keeps_its_graph", "detach()"), ("too_few_steps", "more steps"), ("without_versions", "inference_mode()")],
+)
+def test_what_training_needs_is_said(models: str, name: str, hint: str) -> None:
+    def steps() -> None:
+        step = make_step(build(f"{models}:{name}", mode="training"))
+        for index in range(3):
+            step(index)
+
     with pytest.raises(WorkloadError) as caught:
-        step(1)
-    assert "detach()" in caught.value.hint
+        steps()
+    assert hint in caught.value.hint
+
+
+def test_a_model_that_hooks_its_gradients_trains(models: str) -> None:
+    assert make_step(build(f"{models}:hooks_its_gradient", mode="training"))(0).isfinite()
 
 
 def test_a_decorated_factory_in_a_file_has_its_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
