@@ -49,8 +49,9 @@ def explain(
     """
     from statsnet.evaluation.explain import ExplainOptions, explain_proxy
     from statsnet.evaluation.own_models import parse_model
+    from statsnet.measure.process import measuring_environment
     from statsnet.proxy.folder import open_proxy
-    from statsnet.workloads.settings import parse_settings
+    from statsnet.workloads.settings import parse_settings, unchanging
 
     json_option.check_no_input(json_path, [proxy])
     wanted = ExplainOptions(
@@ -65,6 +66,7 @@ def explain(
     note = open_proxy(proxy, trust=trust).note
     output.print_notes([note] if note else [])
     require_device(device)
+    output.print_notes(unchanging(wanted.settings, measuring_environment(device)["threads"]))
     with output.progress() as show:
         found = explain_proxy(proxy, wanted, report=show)
     from statsnet.reporting.explain import explained_report

@@ -208,7 +208,7 @@ def synthesize(
         else:
             proxy = make(request, wanted)
     write_proxy(proxy, path, search=files)
-    output.print_notes(notes)
+    output.print_notes([*notes, *_called(mix, mode, profiles)])
     _print(proxy, path, stages, json_path)
 
 
@@ -238,6 +238,15 @@ def default_name(asked: Asked, shared: Mapping[str, str] = MappingProxyType({}))
     if shared:
         return mix_slug(",".join(f"{shared.get(r.name, r.name)}:{r.weight:.3g}" for r in mix_requests(asked.mix)))
     return mix_slug(Path(asked.mix).stem if in_file else asked.mix) or "mix"
+
+
+def _called(mix: str, mode: str, profiles: str | None) -> list[str]:
+    """What a proxy calls signature files whose names it must not tell."""
+    from statsnet.signatures.database import ProfilesDB
+    from statsnet.signatures.mix import shared_names
+
+    names = shared_names(mix, mode, ProfilesDB(profiles))
+    return [f"the proxy calls {file} {name}" for file, name in names.items() if "/" not in name]
 
 
 def _default_folder(asked: Asked, profiles: str | None) -> str:

@@ -84,9 +84,10 @@ def validate(
     scenario_options.check(scenario, of_scenarios=("qps",), not_of_them=("max_time_s", "log_path", "fit"))
     from statsnet.evaluation.own_models import parse_model
     from statsnet.evaluation.validate import ValidateOptions, validate_proxy
+    from statsnet.measure.process import measuring_environment
     from statsnet.measure.timing_tasks import Limits
     from statsnet.proxy.folder import open_proxy
-    from statsnet.workloads.settings import parse_settings
+    from statsnet.workloads.settings import parse_settings, unchanging
 
     json_option.check_no_input(json_path, [proxy])
     if log_path == output.STDOUT:
@@ -126,6 +127,7 @@ def validate(
     output.print_notes([opened.note] if opened.note else [])
     if engine == fleet.LOCAL:
         require_device(device)
+        output.print_notes(unchanging(wanted.settings, measuring_environment(device)["threads"]))
     try:
         with fleet.pooled(engine, device, environment, opened.spec.mode) as pool, output.progress() as show:
             result = validate_proxy(proxy, replace(wanted, pool=pool), report=show)

@@ -21,7 +21,7 @@ from statsnet.signatures.intervals import (
     suite_factor,
 )
 from statsnet.signatures.results import Evidence, Result, ResultMember, Subject
-from statsnet.signatures.timing import Timing
+from statsnet.signatures.timing import Timing, warnings_of
 
 SAME_SHARE = 0.02
 """Two results are compared speed by speed if both have two, and the shares of their slow steps differ by no more."""
@@ -242,12 +242,7 @@ def _warnings(
     if factor.low is None:
         warnings.append("one process is one sample: measure with --processes 3 or more on both sides")
     for name, result in zip(names, (a, b), strict=True):
-        processes = result.of_subject
-        unstable = [process for process in processes if not process.stable]
-        reasons = dict.fromkeys(w for process in processes for w in process.warnings)
-        if unstable:
-            warnings.append(f"{name}: {len(unstable)} of {len(processes)} processes were not stable")
-        warnings += [f"{name}: {reason}" for reason in reasons]
+        warnings += [f"{name}: {reason}" for reason in warnings_of(result.of_subject)]
     replayed = sum(member.weight for member in members if member.evidence == "replay")
     if replayed:
         warnings.append(f"{replayed:.0%} of the suite is a replay of operators, weaker evidence than its models")

@@ -46,7 +46,7 @@ def parse_model(text: str) -> OwnModel:
     """Raises UsageError for what is not MEMBER=FILE.py:factory, and for a file that is not there."""
     member, equals, target = text.partition("=")
     place, _, factory = target.rpartition(":")
-    if not (equals and member and place and factory.isidentifier()):
+    if not (equals and member and place and all(name.isidentifier() for name in factory.split("."))):
         raise UsageError(f"'{text}' is not MEMBER=FILE.py:factory", hint=f"for example {example()}")
     check_file(target)
     return OwnModel(member=member, target=target)

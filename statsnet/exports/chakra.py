@@ -19,7 +19,7 @@ from typing import Any
 from statsnet.exports import collectives
 from statsnet.exports.manifest import Communication, Layer, Manifest
 from statsnet.exports.registry import Exporter
-from statsnet.profiling.costs import cost_of
+from statsnet.profiling.costs import Cost, cost_of
 from statsnet.recordings.arguments import DTYPES, of_execution_trace
 from statsnet.recordings.described import Describer
 from statsnet.recordings.operators import is_composite
@@ -54,13 +54,14 @@ class Chakra(Exporter):
         sides = [of_execution_trace(*_side(side).values()) for side in (inputs, outputs)]
         described = Describer().describe_with_results(name, _schema(layer.operator), sides[0], sides[1])
         cost = cost_of(described.op, described.args, described.outputs) if described.complete else None
-        known = (None, None, None) if cost is None else (cost.flops, cost.bytes_read, cost.bytes_written)
         if described.op != layer.operator:
             return "torch does not know the operator"
         wanted = (layer.flops, layer.bytes_read, layer.bytes_written)
-        return (
-            None if _alike(known, wanted) else "its arguments do not fit a node (sparse or nested tensors, or unknown)"
-        )
+        if _alike(_work(cost), wanted):
+            return None
+        if not _alike(_work(cost_of(layer.operator, layer.args, layer.outputs)), wanted):
+            return "it stands for calls of several shapes, and no node has their mean work"
+        return "its arguments do not fit a node (sparse or nested tensors, or unknown)"
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
         if len(manifest.members) == 1 or manifest.layer_mode != "distinct":
@@ -80,6 +81,10 @@ class Chakra(Exporter):
         if manifest.layer_mode != "distinct":
             made.append(f"a {manifest.layer_mode} layer stands in the trace once: its repeats are in manifest.json")
         return made
+
+
+def _work(cost: Cost | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if cost is None else (cost.flops, cost.bytes_read, cost.bytes_written)
 
 
 def _alike(one: Sequence[float | None], other: Sequence[float | None]) -> bool:

@@ -43,6 +43,7 @@ _ENDING_WITH_THIS = (sys.executable, "-I", "-S", end_with_parent.__file__)
 
 _POLL_S = 0.5
 _TAIL_LINES = 8
+_CRASH = "Fatal Python error"
 
 
 def run(
@@ -259,6 +260,8 @@ _HINTS: dict[int, str] = {
 }
 """By exit code: ends that come from the machine's limits, not from what was measured."""
 
+_ENDED_IT = "run what was measured by itself in Python to see what ends it"
+
 
 def _too_slow(timeout_s: float | None, what: str = "did not end within") -> MeasurementError:
     return MeasurementError(
@@ -280,7 +283,7 @@ def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> Any:
     raise kind(
         f"a measuring process {_how_it_ended(exit_code)}",
         cause=_tail(folder / "output"),
-        hint=_HINTS.get(exit_code, ""),
+        hint=_HINTS.get(exit_code, "" if exit_code == 1 else _ENDED_IT),
     )
 
 
@@ -295,8 +298,11 @@ def _how_it_ended(exit_code: int) -> str:
 
 
 def _tail(path: Path) -> str:
-    """The last lines that the child printed. They end with its exception; if exceptions are chained, with the first."""
+    """The last lines that the child printed. They end with its exception; if exceptions are chained, with the first.
+    Of a crash, what Python says of it."""
     text = path.read_text(encoding="utf-8", errors="replace")
     text = text.partition("During handling of the above exception")[0].strip()
+    if (crash := text.find(_CRASH)) >= 0:  # the innermost call comes first
+        return "\n".join([line for line in text[crash:].splitlines() if line][:_TAIL_LINES])
     lines = [line for line in text.splitlines() if not line.startswith("USDT:")]  # torch's profiler's
     return "\n".join(lines[-_TAIL_LINES:]) or "it printed nothing"

@@ -6,6 +6,7 @@ that this module stays below the stages whose tasks it runs.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -24,6 +25,7 @@ from statsnet.workloads import settings
 
 def main(folder: Path, events_fd: int) -> int:
     end_with_parent()
+    faulthandler.enable(2, all_threads=False)  # so that a crash says where it was
     message = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     try:
         result = _run(message, events_fd)

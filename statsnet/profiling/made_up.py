@@ -15,6 +15,7 @@ from statsnet.signatures.partitions import parts_of
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
 
+PACKED = "aten._pack_padded_sequence.default"
 MOST_ROWS = 10_000
 """Of a nested tensor: each is a tensor of its own."""
 
@@ -35,6 +36,8 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
             value = _divided(value, argument.name, cluster)
         if argument.name == "offset2bag" and value is not None:
             value = _bags_of_indices(value, cluster)
+        if cluster.op == PACKED and argument.name == "lengths":
+            value = _packed_lengths(value, cluster)
         if argument.name == "device" and value is None:
             value = torch.device(device)
         if argument.kwarg_only:
@@ -62,6 +65,12 @@ def _divided(given: torch.Tensor, name: str, cluster: Cluster) -> torch.Tensor:
     if parts is None:
         return given
     return (torch.arange(given.numel(), device=given.device) * parts[1] + parts[0]).to(given.dtype).view(given.shape)
+
+
+def _packed_lengths(lengths: torch.Tensor, cluster: Cluster) -> torch.Tensor:
+    """Lengths of sequences that are as long as the packed rows together, the longest first, as torch wants them."""
+    rows, sequences = int(cluster.outputs[0]["shape"][0]), lengths.numel()
+    return (rows // sequences + (torch.arange(sequences) < rows % sequences)).to(lengths.dtype)
 
 
 def _bags_of_indices(places: torch.Tensor, cluster: Cluster) -> torch.Tensor:

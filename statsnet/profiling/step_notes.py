@@ -15,6 +15,8 @@ SHORT_STEP_S = 100e-6
 MANY_CALLS = 10_000
 MUCH_RECORDING = 0.2
 """Events whose recording takes longer than this share of the step are named."""
+MUCH_UNEXPLAINED = 0.3
+"""Times that add up to so much more or less than the step are named: disturbed were other operators in each step."""
 SURE_PAUSE_S = 1e-3
 """On a busy machine some 0.2 ms may pass between two operators in every step, with no work in them."""
 SURE_PAUSE_SHARE = 0.1
@@ -40,9 +42,15 @@ def pauses_note(traces: Sequence[StepTrace]) -> Iterator[str]:
     if share > (MOST_UNSEEN if trace.pauses_s > SURE_PAUSE_S else SURE_PAUSE_SHARE):
         yield (
             f"{min(share, 1.0):.0%} of a step lies in pauses of over {format_duration(PAUSE_S)} between operators: "
-            "work that torch does not see, as of a C++ extension, numpy or Python. It counts as time outside "
-            "operators; an extension's functions are seen once they are registered with torch.library"
+            "work that torch does not see, as of a C++ extension, numpy or Python, or of other programs on a busy "
+            "machine. It counts as time outside operators; an extension's functions are seen once they are registered "
+            "with torch.library"
         )
+
+
+def _explained(measurement: Measurement) -> float:
+    rest_s = (measurement.framework_time_s or 0.0) + (measurement.idle_time_s or 0.0)
+    return (measurement.operator_time_s + rest_s) / measurement.latency_s
 
 
 def _measured(measurement: Measurement, calls: float) -> Iterator[str]:
@@ -54,6 +62,12 @@ def _measured(measurement: Measurement, calls: float) -> Iterator[str]:
         )
     if measurement.unmatched_calls:
         yield f"{measurement.unmatched_calls:.4g} calls a step were not found in profiled steps, and have no time"
+    if measurement.unexplained_share is not None and abs(_explained(measurement) - 1) > MUCH_UNEXPLAINED:
+        yield (
+            f"the times of operators and of what lies between them add up to {_explained(measurement):.0%} of the "
+            "step's time, as on a machine that does other work meanwhile: let it rest and profile again, or measure "
+            "longer (--min-time 10s)"
+        )
     is_notable = measurement.latency_s < SHORT_STEP_S or calls > MANY_CALLS
     if measurement.recording_s and (is_notable or measurement.recording_s > MUCH_RECORDING * measurement.latency_s):
         yield (

@@ -171,6 +171,7 @@ def trace_step(
     undisturbed_s = faster_half(bare)
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
+    framework_s = median(t.framework_s for t in quiet)
     idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
     waits = in_bare_step(
         mean_waits(line.waits.each for line in quiet),
@@ -188,12 +189,12 @@ def trace_step(
         step_latency_s=undisturbed_s,
         all_steps_s=bare,
         profiled_latency_s=[t.step_s for t in timelines],
-        framework_time_s=median(t.framework_s for t in quiet),
+        framework_time_s=framework_s,
         idle_time_s=idle_s,
         unmatched_calls=min(t.unmatched for t in timelines),
         recording_s=overhead_s * median(t.events for t in quiet),
         kernels_launched=sum(len(k) for k in kernels),
-        unexplained_share=_unexplained(undisturbed_s, quiet, idle_s),
+        unexplained_share=_unexplained(undisturbed_s, calls, framework_s + idle_s),
         on_device=placed_kernels(timelines[-1]),
         waits=waits,
         pauses_s=0.0 if device == "cuda" or waits else min(t.pauses_s for t in timelines),
@@ -251,11 +252,11 @@ def _idle_s(bare: list[float], quiet: list[Timeline]) -> float:
     return max(median(bare) - median(busy_s(line.on_device) for line in quiet), 0.0)
 
 
-def _unexplained(bare: list[float], quiet: list[Timeline], idle_s: float) -> float:
-    """|bare step − (operators + framework + idle)| ÷ bare step, from the sessions that give the operator times."""
+def _unexplained(bare: list[float], calls: list[OpCall], rest_s: float) -> float:
+    """|bare step − (operators + framework + idle)| ÷ bare step, of the times that are given: each operator's median.
+    Where others disturb one operator in one step and another in the next, these are less than the median step."""
     step_s = median(bare)
-    explained_s = median(line.operators_s + line.framework_s for line in quiet) + idle_s
-    return abs(step_s - explained_s) / step_s
+    return abs(step_s - sum(call.time_s or 0.0 for call in calls) - rest_s) / step_s
 
 
 def _recover(run: Callable[[], float]) -> None:

@@ -13,6 +13,7 @@ from statsnet.measure.profiler_events import Event, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
 from statsnet.profiling.timeline import join_by_name, join_in_order
+from statsnet.workloads.calling import WITHOUT_COMPILER
 
 MOST_UNSEEN = 0.02
 """A signature may lack this share of a step's calls or time."""
@@ -109,7 +110,8 @@ class Unseen:
         if any(name.startswith(COMPILED) for name in self.by_name):
             return (
                 "a part of the model is compiled, and runs in one piece",
-                "leave torch.compile out of the model, and use --setting compile=inductor to measure it compiled",
+                f"leave torch.compile out of the model, as {WITHOUT_COMPILER}=1 does, and use --setting "
+                "compile=inductor to measure it compiled",
             )
         if self.in_graphs_s > half_s:
             return (

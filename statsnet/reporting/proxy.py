@@ -119,7 +119,8 @@ def _remarks(fit: Fit) -> Iterator[str]:
     if warning := coverage_warning(fit):
         yield warning
     if abs(summary.step_latency_error or 0.0) > LARGEST_STEP_ERROR:
-        missed = f"The step misses its budget by {signed_percent(summary.step_latency_error)}."
+        error = summary.step_latency_error or 0.0
+        missed = f"The step is {percent(abs(error))} {'longer' if error > 0 else 'shorter'} than its budget."
         why = (
             " A busy machine, or one that runs slower or faster than when the workloads were profiled, does that: "
             "synthesize again on an idle machine, or profile anew."

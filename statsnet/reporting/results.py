@@ -21,7 +21,7 @@ from statsnet.reporting.tables import (
 from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.signatures.intervals import Interval, latency_with_ci
 from statsnet.signatures.results import Result, ResultMember, Subject
-from statsnet.signatures.timing import Timing
+from statsnet.signatures.timing import Timing, warnings_of
 from statsnet.units import format_duration
 
 POWER_ROWS = (
@@ -83,15 +83,6 @@ def _gpu_rows(processes: Sequence[Timing]) -> list[tuple[str, str]]:
             rows.append((label, f"{median(values):.3g} {unit}"))
     missing = {name: reason for r in records for name, reason in (r.missing or {}).items()}
     return [*rows, *((f"no {name}", reason) for name, reason in sorted(missing.items()))]
-
-
-def warnings_of(processes: Sequence[Timing]) -> list[str]:
-    """What went wrong in any process, once each."""
-    warnings = list(dict.fromkeys(w for process in processes for w in process.warnings))
-    unstable = sum(not process.stable for process in processes)
-    if unstable:
-        warnings.insert(0, f"{unstable} of {len(processes)} processes were not stable")
-    return warnings
 
 
 def member_table(members: Sequence[ResultMember]) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from rich.table import Table
 
@@ -33,7 +33,9 @@ PRIVACY_NOTES = {
     "coarse": "level coarse: sizes and counts are rounded; work, times and memory are those of such a step.",
 }
 NOT_KNOWN = "not known of any operator"
-SHOWN_UNCOVERED = 8
+SHOWN_UNCOVERED, SHOWN_OTHER = 8, 4
+NOTABLE_OTHER = 0.05
+"""Of operator time in the category `other`: from there on, its operators are named."""
 _HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (from a recording)"}
 _COVERED = {"profile": "has a cost formula", "replay": "has a cost formula", "recording": "has known FLOPs and bytes"}
 
@@ -45,6 +47,7 @@ def signature_report(signature: Signature) -> Report:
     report.append(_by_category(signature, measurement))
     report += gpu_report(signature, measurement) if measurement else []
     report += collectives_report(signature, measurement)
+    report += notes("what is of no category:", _other_lines(signature, measurement))
     report += notes("FLOPs and bytes not known:", _uncovered_lines(signature, measurement))
     others = signature.measurements[1:]
     report += notes(
@@ -56,12 +59,18 @@ def signature_report(signature: Signature) -> Report:
 
 def uncovered(signature: Signature, measurement: Measurement | None) -> dict[str, float]:
     """Operators that no formula covers, with their share of operator time (of calls if not timed), largest first."""
+    return _shares_of(signature, measurement, lambda c: c.flops is None or c.bytes_moved is None)
+
+
+def _shares_of(
+    signature: Signature, measurement: Measurement | None, is_wanted: Callable[[Cluster], bool]
+) -> dict[str, float]:
     is_timed = measurement is not None and any(measurement.cluster_time_s)
     times = measurement.cluster_time_s if measurement and is_timed else [c.calls for c in signature.clusters]
     total = sum(t or 0.0 for t in times) or 1.0
     by_operator: dict[str, float] = defaultdict(float)
     for cluster, time in zip(signature.clusters, times, strict=True):
-        if cluster.flops is None or cluster.bytes_moved is None:
+        if is_wanted(cluster):
             by_operator[cluster.op] += (time or 0.0) / total
     return dict(sorted(by_operator.items(), key=lambda item: -item[1]))
 
@@ -204,9 +213,22 @@ def _work(rows: list[tuple[Cluster, float | None]]) -> tuple[str, str]:
     return format_quantity(_flops(rows), "FLOP"), format_quantity(moved, "B")
 
 
+def _other_lines(signature: Signature, measurement: Measurement | None) -> list[str]:
+    """The operators behind the category `other` whose work is known, where that is a notable share."""
+    others = _shares_of(signature, measurement, lambda c: c.category == "other" and c.flops is not None)
+    if sum(others.values()) < NOTABLE_OTHER:
+        return []
+    of = _of_what(measurement)
+    return [f"{share:.1%} {of}: {op}" for op, share in list(others.items())[:SHOWN_OTHER]]
+
+
+def _of_what(measurement: Measurement | None) -> str:
+    return "of operator time" if measurement and any(measurement.cluster_time_s) else "of the calls"
+
+
 def _uncovered_lines(signature: Signature, measurement: Measurement | None) -> list[str]:
     by_operator = uncovered(signature, measurement)
-    of = "of operator time" if measurement and any(measurement.cluster_time_s) else "of the calls"
+    of = _of_what(measurement)
     lines = [f"{share:.1%} {of}: {op}" for op, share in list(by_operator.items())[:SHOWN_UNCOVERED]]
     rest = list(by_operator.values())[SHOWN_UNCOVERED:]
     return [*lines, f"{sum(rest):.1%} {of}: {len(rest)} more"] if rest else lines

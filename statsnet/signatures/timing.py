@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -10,6 +11,8 @@ from msgspec import Meta
 
 from statsnet.signatures.conversion import IF_KNOWN
 from statsnet.signatures.limits import Finite, PositiveSeconds, Quantity, Share
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +55,14 @@ class Timing:
 
 
 Processes = Annotated[tuple[Timing, ...], Meta(min_length=1, max_length=100_000)]
+
+
+def warnings_of(processes: Sequence[Timing]) -> list[str]:
+    """What went wrong in any process: of sentences that differ in their numbers alone, the worst."""
+    worst: dict[str, str] = {}
+    for warning in (w for process in processes for w in process.warnings):
+        key = _NUMBER.sub("#", warning).replace("+", "-")
+        worst[key] = max(worst.get(key, warning), warning, key=lambda text: [float(n) for n in _NUMBER.findall(text)])
+    unstable = sum(not process.stable for process in processes)
+    first = [f"{unstable} of {len(processes)} processes were not stable"] if unstable else []
+    return [*first, *worst.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 Value = bool | int | float | str
 MOST_BATCHES = 64
 """So many are taken of a DataLoader."""
+WITHOUT_COMPILER = "TORCHDYNAMO_DISABLE"
+"""If this variable is 1, torch.compile gives back what it gets."""
 
 Inputs = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -81,6 +84,7 @@ def keyword_arguments(
     size = keywords.get("batch", 1)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise UsageError(f"'{size}' is not a batch", hint="give a whole number of at least 1")
+    _check_positional(target, signature)
     needed = [n for n, item in accepted.items() if item.default is inspect.Parameter.empty and n not in keywords]
     if needed:
         raise UsageError(
@@ -88,6 +92,17 @@ def keyword_arguments(
             hint=" ".join(f"--set {name}=..." for name in needed),
         )
     return keywords
+
+
+def _check_positional(target: Target, signature: inspect.Signature) -> None:
+    """Raises UsageError for a factory with arguments that cannot be given by name."""
+    empty, only = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_ONLY
+    if unnamed := [p.name for p in signature.parameters.values() if p.kind is only and p.default is empty]:
+        raise UsageError(
+            f"the factory of '{target.label}' takes {', '.join(unnamed)} by position only",
+            cause="its arguments are given by name",
+            hint="give them defaults, or leave out the / in its signature",
+        )
 
 
 def batch_of(target: Target, keywords: Mapping[str, Value]) -> int | None:
@@ -158,6 +173,8 @@ def _no_module(model: Any) -> str:
 def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
     """While it is watched, a compiled module falls back to separate operators: their times would stand beside step
     times of another program."""
+    if os.environ.get(WITHOUT_COMPILER) == "1":
+        return
     compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import; whoever compiled something has
 
     def is_compiled(module: Any) -> bool:
@@ -169,7 +186,8 @@ def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
         raise WorkloadError(
             f"the model of '{target.label}' is compiled already",
             cause=f"its operators cannot be watched while the compiled {type(inner).__name__} runs",
-            hint="return the module as it is, and use --setting compile=inductor to measure it compiled",
+            hint=f"return the module as it is, or set {WITHOUT_COMPILER}=1, which does so; --setting compile=inductor "
+            "measures it compiled",
         )
 
 
@@ -187,12 +205,14 @@ def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
         if unknown:
             raise _bad_result(target, f"unknown keys: {', '.join(unknown)}")
         return dict(result)
-    if hasattr(result, "model"):
+    if hasattr(result, "model") and any(hasattr(result, key) for key in ("args", "kwargs", "inputs")):
         return {key: getattr(result, key, None) for key in RESULT_KEYS}
     if isinstance(result, tuple | list) and len(result) in (2, 3):
         return dict(zip(RESULT_KEYS, result, strict=False))
     size = f" of {len(result)}" if isinstance(result, tuple | list) else ""
-    raise _bad_result(target, f"it returned a {type(result).__name__}{size}")
+    raise _bad_result(
+        target, "it returned nothing" if result is None else f"it returned a {type(result).__name__}{size}"
+    )
 
 
 def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
@@ -264,6 +284,8 @@ def _check_first(target: Target, made: Mapping[str, Any], pair: tuple[tuple[Any,
     if not cause:
         return
     hint = "return (model, args) so that model(*args) runs; a batch that is one argument of it is ((batch,), {})"
+    if _is_loader(inputs) or _is_loader(made.get("args")):
+        hint = "a loader's batch holds the arguments of one step: leave out labels, or let forward() take them"
     if (
         isinstance(inputs, tuple | list)
         and not any(map(_is_sequence, inputs))

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -58,11 +58,25 @@ def describe(error: BaseException, origin: str) -> str:
     """`ValueError: message (file.py, line 12)`: the innermost frame in the user's own folder, else of all."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if origin and Path(frame.filename).parent == Path(origin).parent]
-    text = f"{type(error).__name__}: {_first_lines(str(error)) or 'no message'}"
+    text, first = _named(error), list(_causes(error))[-1]
+    if str(first) not in str(error):
+        text += f"; it comes from {_named(first)}"
     if isinstance(error, SyntaxError) or not frames:
         return text
     frame = (own or list(frames))[-1]
     return f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {_first_lines(str(error)) or 'no message'}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it was raised from, and so on: libraries say `could not import`, and why only in the first."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
 
 
 def _first_lines(message: str) -> str:
@@ -77,6 +91,10 @@ def _first_lines(message: str) -> str:
 def next_step(error: BaseException, otherwise: str) -> str:
     """What to do about an error in the user's code: install a library, use less memory, use a real device, say how
     many processes there are, or else `otherwise`."""
+    return next(filter(None, map(_known_step, _causes(error))), otherwise)
+
+
+def _known_step(error: BaseException) -> str:
     # Some libraries raise an error of their own where a part of them needs another library.
     if "Import" in type(error).__name__ or isinstance(error, ModuleNotFoundError):
         missing = re.search(r"No module named '(\w+)", str(error))
@@ -87,6 +105,11 @@ def next_step(error: BaseException, otherwise: str) -> str:
         if library in LIBRARIES:
             return "pip install 'statsnet[models]'"
         return f"install '{library}' in this environment"
+    if "attempted relative import" in str(error):
+        return (
+            "put an empty __init__.py into each folder of the package, or run in the folder above it and name the "
+            "module: package.module:factory"
+        )
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return "use a smaller --batch or preset, or --device meta to count without memory"
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException", "NeedsValuesError"):
@@ -106,11 +129,17 @@ def next_step(error: BaseException, otherwise: str) -> str:
             "train it on a GPU (--device cuda), use --mode inference, or put a function in its place that torch can "
             "differentiate on a CPU (flex_attention: scaled_dot_product_attention)"
         )
+    if "backward through the graph a second time" in str(error):
+        return "what the model keeps from step to step, such as a hidden state, holds the step before: detach() it"
+    if "nference tensor" in str(error):
+        return "build the model and its inputs outside of torch.inference_mode()"
+    if "number of total steps is" in str(error):
+        return "give the scheduler more steps: a profile takes some hundred of them"
     if "process group has not been initialized" in str(error):
         return "it is one of several processes: count it with --device meta --nproc N, or run it under torchrun"
     if "dummy base class" in str(error):  # torch's own words for a class that this build lacks
         return "the model needs a CUDA graph or stream, and this torch has none: profile it on a GPU, or without them"
-    return otherwise
+    return ""
 
 
 def check_file(target: str) -> None:
@@ -141,17 +170,13 @@ def _no_file(path: str) -> UsageError:
 
 
 def _target(module: ModuleType, attribute: str, label: str, entry: Workload | None) -> Target:
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        public = [
-            name
-            for name, value in vars(module).items()
-            if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
-        ]
+    factory = _attribute(module, attribute)
+    if cause := _no_function(factory):
+        known = _factories(module)
         raise UsageError(
             f"'{label}' has no factory '{attribute}'",
-            cause="it is not callable" if factory is not None else "the module has no such attribute",
-            hint=one_of(attribute, sorted(public)) if public else "define one that returns (model, args)",
+            cause=cause,
+            hint=one_of(attribute, known) if known else "define a function that returns (model, args)",
         )
     return Target(
         factory=factory,
@@ -159,6 +184,38 @@ def _target(module: ModuleType, attribute: str, label: str, entry: Workload | No
         label=label,
         origin=getattr(module, "__file__", None) or "",
     )
+
+
+def _attribute(module: ModuleType, path: str) -> Any:
+    """`make`, or inside of a class `Zoo.tiny`; None if there is no such attribute."""
+    found: Any = module
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _no_function(factory: Any) -> str:
+    """Why an attribute is no factory; nothing if it may be one. Models and their classes can be called, too."""
+    if factory is None:
+        return "the module has no such attribute"
+    if _is_model(factory):
+        return f"it is a model{chr(39) + 's class' if isinstance(factory, type) else ''}, not a function"
+    return "" if callable(factory) else f"it is of type {type(factory).__name__}, not a function"
+
+
+def _is_model(value: Any) -> bool:
+    return callable(getattr(value, "forward", None)) and hasattr(value, "state_dict")
+
+
+def _factories(module: ModuleType) -> list[str]:
+    """What the module defines that may be a factory: its functions, else its classes beside those of models."""
+    own = {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == module.__name__
+    }
+    functions = [name for name, value in own.items() if not isinstance(value, type) and not hasattr(value, "forward")]
+    return functions or [name for name, value in own.items() if not hasattr(value, "forward")]
 
 
 def _origin(module_name: str) -> str:
@@ -181,8 +238,28 @@ def _import_file(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        if isinstance(error, ImportError) and "no known parent package" in str(error):
+            return _import_of_package(file)
         raise _import_failed(path, error, str(file)) from error
     return module
+
+
+def _import_of_package(file: Path) -> ModuleType:
+    """A file that imports relatively, as a module of its package: of the outermost folder around it that has an
+    __init__.py, else of the one that it lies in."""
+    root = file.parent.parent
+    while (root / "__init__.py").is_file() and root != root.parent:
+        root = root.parent
+    package, *inner = file.relative_to(root).with_suffix("").parts
+    _search(str(root))
+    importlib.invalidate_caches()  # the folder may be new
+    try:
+        found = importlib.util.find_spec(package)
+        if found is None or str(root / package) not in (found.submodule_search_locations or ()):
+            raise ImportError(f"attempted relative import, and Python finds another module named {package}")
+        return importlib.import_module(".".join([package, *inner]))
+    except (Exception, SystemExit) as error:
+        raise _import_failed(str(file), error, str(file)) from error
 
 
 def _import(name: str) -> ModuleType:

@@ -174,7 +174,7 @@ def _is_small(container: Any) -> bool:
 
 
 def _state(model: torch.nn.Module) -> dict[Place, list[Any]]:
-    seen: set[int] = set()
+    seen = {id(parameter) for parameter in model.parameters()}  # recurrent layers keep lists of theirs
     return {place: state_of(value, seen) for place, value in _held(model)}
 
 

@@ -77,6 +77,18 @@ def with_threads(setting: Setting, threads: int | None) -> Setting:
     return replace(setting, threads=threads, env={**thread_env(threads), **setting.env})
 
 
+def unchanging(settings: Sequence[Setting], threads: int | None) -> list[str]:
+    """A sentence on each setting that changes nothing where steps run in so many threads without one."""
+    return [
+        f"{setting.name} is how steps run here without a setting: its factors show noise alone"
+        for setting in settings
+        if setting.threads is not None
+        and setting.threads == threads
+        and not setting.in_process
+        and setting.env == thread_env(setting.threads)
+    ]
+
+
 def parse_settings(text: str) -> list[Setting]:
     """`"threads=1,onednn=sse41+mkl=compatible"` -> two settings. Raises UsageError with near matches."""
     settings = [parse_setting(part.strip()) for part in text.split(",") if part.strip()]

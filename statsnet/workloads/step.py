@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -215,9 +216,7 @@ def _prepared_loss(built: BuiltWorkload) -> ProjectionLoss:
             try:
                 with torch.no_grad():
                     loss.prepare(_outputs(built, args, kwargs))
-            except RuntimeError as error:
-                if not _lacks_gradients(error):
-                    raise
+            except Exception:  # of a model that differentiates, or hooks gradients, in its forward
                 loss.prepare(_outputs(built, args, kwargs))
     return loss
 
@@ -242,7 +241,7 @@ def _yielded(value: Any) -> Any:
 
 def _lacks_gradients(error: RuntimeError) -> bool:
     """Whether a model failed because it differentiates in its forward, as one that turns an energy into forces does."""
-    return "does not require grad" in str(error)
+    return re.search(r"requires?[ _]grad", str(error)) is not None
 
 
 @contextlib.contextmanager

@@ -89,6 +89,12 @@ def test_results_are_read_from_the_storage_that_held_them(tmp_path: Path) -> Non
     assert {n["ctrl_deps"] for n in operators} == {3}
 
 
+def test_a_mean_of_several_shapes_is_no_node() -> None:
+    mean = replace(relu(1), flops=7.5)
+    (row,) = export(Chakra(), manifest_of_signature(signature(mean, relu(3)), "two")).left_out
+    assert "calls of several shapes" in row.reason
+
+
 def test_what_a_node_cannot_say_is_left_out() -> None:
     sparse = cluster("aten._sparse_mm.default", [tensor(8, 8, sparse=4, elements=4, index_bytes=64), tensor(8, 2)],
                      tensor(8, 2))  # fmt: skip

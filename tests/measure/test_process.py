@@ -156,6 +156,7 @@ def test_instructions_that_a_processor_only_names_are_named(temporary_files: Pat
     with pytest.raises(MeasurementError, match="SIGILL") as failed:
         run(Killed(signal=int(signal.SIGILL)))
     assert "ONEDNN_MAX_CPU_ISA" in failed.value.hint
+    assert "in run" in failed.value.cause  # the innermost call
 
 
 @pytest.mark.usefixtures("way")

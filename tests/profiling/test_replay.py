@@ -127,6 +127,13 @@ def test_a_gradient_of_bags_reaches_all_rows() -> None:
     assert len(indices.unique()) > 3
 
 
+def test_sequences_are_packed_again_with_as_many_rows() -> None:
+    rows, lengths = torch.zeros(4, 9, 2), torch.tensor([9, 6, 4, 3])
+    packed = only(lambda: torch.ops.aten._pack_padded_sequence.default(rows, lengths, True), "_pack_padded_sequence")
+    positional, _ = arguments(packed, "cpu")
+    assert torch.ops.aten._pack_padded_sequence.default(*positional)[0].shape == (22, 2)
+
+
 def test_complex_numbers_are_made_up() -> None:
     item = only(lambda: torch.ones(3, 4, dtype=torch.complex64) * 2, "mul")
     (x, *_), _ = arguments(item, "cpu")

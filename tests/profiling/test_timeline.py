@@ -202,6 +202,8 @@ def test_every_call_of_a_real_training_step_has_a_time(inplace: str) -> None:
     assert [(c.op, c.time_s) for c in trace.calls if not c.metadata and not (c.time_s or 0) > 0] == []
     assert len(trace.step_latency_s) == len(trace.profiled_latency_s) == 2
     assert all(s > 0 for s in (*trace.step_latency_s, *trace.warmup_latency_s, trace.framework_time_s))
+    explained_s = trace.op_time_s + (trace.framework_time_s or 0.0)
+    assert trace.unexplained_share == pytest.approx(abs(trace.latency_s - explained_s) / trace.latency_s)
 
 
 def test_recording_an_event_costs_microseconds() -> None:

@@ -157,6 +157,21 @@ def test_a_step_that_changes_nothing_gets_the_inputs_themselves() -> None:
     assert step.renewal.batches(0)[0] is step.built.inputs[0]
 
 
+def recurrent() -> Any:
+    class Last(nn.GRU):
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+            return super().forward(rows)[0]
+
+    return Last(WIDTH, WIDTH), torch.randn(2, WIDTH)
+
+
+def test_weights_that_a_layer_keeps_in_a_list_are_no_state_of_its_own() -> None:
+    step = make_step(build(f"{__file__}:recurrent", mode="training"))
+    for index in range(4):
+        step(index)
+    assert not step.renewal.changes_state
+
+
 def test_iterators_are_refused() -> None:
     with pytest.raises(WorkloadError, match="is an iterator"):
         make_step(build(f"{__file__}:iterated", mode="inference"))

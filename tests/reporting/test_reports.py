@@ -19,7 +19,7 @@ from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.model import Signature
 from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.storage import load_signature
-from statsnet.signatures.timing import Timing
+from statsnet.signatures.timing import Timing, warnings_of
 from statsnet.units import format_bytes, format_duration, format_quantity
 
 GOLDEN = Path(__file__).parents[1] / "signatures" / "golden_signature.json"
@@ -61,6 +61,13 @@ def test_what_no_formula_covers_is_listed_by_share_of_time(golden: Signature) ->
     assert "FLOPs and bytes not known" in text_of(signature.signature_report(bare))
 
 
+def test_operators_of_no_category_are_named(golden: Signature) -> None:
+    clusters = tuple(dataclasses.replace(c, category="other", flops=1.0) for c in golden.clusters)
+    assert "of no category" not in text_of(signature.signature_report(golden))
+    text = text_of(signature.signature_report(dataclasses.replace(golden, clusters=clusters)))
+    assert f"of operator time: {golden.clusters[0].op}" in text
+
+
 def row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> Characteristic:
     return Characteristic(name=name, group=group, unit=unit, target=target, achieved=achieved)
 
@@ -82,8 +89,9 @@ def test_shares_differ_in_points_and_rates_in_percent() -> None:
 
 
 def test_warnings_are_said_once() -> None:
-    processes = [Timing(latency_s=(1.0,), stable=stable, warnings=("noise",)) for stable in (False, True)]
-    assert results.warnings_of(processes) == ["1 of 2 processes were not stable", "noise"]
+    processes = [Timing(latency_s=(1.0,), stable=stable, warnings=("noise", busy)) for stable, busy in
+                 ((False, "9% busy"), (True, "10.5% busy"))]  # fmt: skip
+    assert warnings_of(processes) == ["1 of 2 processes were not stable", "noise", "10.5% busy"]
 
 
 def test_text_of_a_file_is_made_harmless() -> None:

@@ -171,10 +171,15 @@ def test_a_dtype_reaches_the_tensors_inside(models: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["compiled", "compiled_inside"])
-def test_a_model_that_is_compiled_already_is_refused_with_the_way_out(models: str, name: str) -> None:
+def test_a_model_that_is_compiled_already_is_refused_with_the_way_out(
+    models: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(WorkloadError, match="compiled already") as caught:
         build(f"{models}:{name}", mode="inference")
     assert "compile=inductor" in caught.value.hint
+    assert "TORCHDYNAMO_DISABLE=1" in caught.value.hint
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    assert make_step(build(f"{models}:{name}", mode="inference"))(0).isfinite().all()
 
 
 def test_the_compiler_is_not_imported_to_tell_that_a_model_is_not_compiled(models: str) -> None:

@@ -89,6 +89,11 @@ def test_what_is_not_known_is_refused(text: str, words: list[str]) -> None:
         assert word in str(refused.value)
 
 
+def test_a_setting_that_changes_nothing_is_named() -> None:
+    found = settings.unchanging(parse_settings("threads=1,threads=2,threads=2+dtype=bfloat16"), 2)
+    assert [sentence.split()[0] for sentence in found] == ["threads=2"]
+
+
 def test_the_settings_own_threads_win() -> None:
     (single,) = parse_settings("threads=1")
     assert with_threads(BASELINE, 4).env == settings.thread_env(4)

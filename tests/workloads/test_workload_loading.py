@@ -65,6 +65,12 @@ def exits():
 def needs_library():
     import transformers_that_is_not_there
 
+def needs_library_inside():
+    try:
+        import another_that_is_not_there
+    except ImportError as error:
+        raise ModuleNotFoundError("Could not import module 'Model'. Set the logging verbosity") from error
+
 def needs_known_library():
     raise ModuleNotFoundError("No module named 'transformers'", name="transformers")
 
@@ -73,6 +79,16 @@ def model_only():
 
 def nothing():
     return None
+
+def by_position(width, /):
+    return nn.Linear(width, 1), torch.ones(1, width)
+
+def other_names():
+    return collections.namedtuple("Pair", "model sample")(nn.Linear(3, 1), torch.ones(1, 3))
+
+def labels():
+    data = torch.utils.data.TensorDataset(torch.ones(8, 3), torch.ones(8))
+    return nn.Linear(3, 1), torch.utils.data.DataLoader(data, batch_size=4)
 
 def no_model():
     return "model", torch.ones(1)
@@ -85,6 +101,36 @@ def a_function():
 
 def on_meta():
     return nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1, device="meta")), torch.ones(1, 3)
+
+class Keeps(nn.Linear):
+    state = 0.0
+
+    def forward(self, x):
+        self.state = torch.tanh(super().forward(x) + self.state)
+        return self.state
+
+def keeps_its_graph():
+    return Keeps(3, 3), torch.ones(1, 3)
+
+class Hooks(nn.Linear):
+    def forward(self, x):
+        y = super().forward(x)
+        if self.training:
+            y.register_hook(lambda gradient: 2 * gradient)
+        return y
+
+def hooks_its_gradient():
+    return Hooks(3, 1), torch.ones(1, 3)
+
+def too_few_steps():
+    net = nn.Linear(3, 1)
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    return {"model": net, "args": torch.ones(1, 3),
+            "optimizer": [sgd, torch.optim.lr_scheduler.OneCycleLR(sgd, 0.1, total_steps=2)]}
+
+@torch.inference_mode()
+def without_versions():
+    return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), torch.ones(2, 3)
 
 def one_row():
     return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), torch.ones(1, 3)
@@ -138,6 +184,12 @@ def wrong_shape():
     return nn.Linear(3, 1), torch.ones(1, 5)
 
 CONSTANT = 3
+A_MODEL = nn.Linear(3, 1)
+
+class Zoo:
+    @staticmethod
+    def tiny():
+        return nn.Linear(3, 1), torch.ones(1, 3)
 """
 
 
@@ -155,7 +207,7 @@ def failure(target: str, **options: object) -> StatsNetError:
     return caught.value
 
 
-@pytest.mark.parametrize("name", ["linear", "with_kwargs", "as_object", "as_named_tuple", "numpy_input"])
+@pytest.mark.parametrize("name", ["linear", "with_kwargs", "as_object", "as_named_tuple", "other_names", "numpy_input"])
 def test_documented_forms_build_and_run(models: str, name: str) -> None:
     built = build(f"{models}:{name}", mode="inference")
     assert make_step(built)(0).isfinite().all()
@@ -207,7 +259,29 @@ def test_missing_places_are_usage_errors(models: str) -> None:
     error = failure(f"{models}:maker")
     assert isinstance(error, UsageError)
     assert "linear" in error.hint
-    assert "not callable" in failure(f"{models}:CONSTANT").cause
+    assert "of type int, not a function" in failure(f"{models}:CONSTANT").cause
+    assert "a model, not a function" in failure(f"{models}:A_MODEL").cause
+    assert "a model's class" in failure(f"{models}:Reads").cause
+    assert "no such attribute" in failure(f"{models}:Zoo.huge").cause
+
+
+def test_a_function_inside_of_a_class_may_be_the_factory(models: str) -> None:
+    assert build(f"{models}:Zoo.tiny", mode="inference").model.in_features == 3
+
+
+def test_a_file_of_a_package_may_import_relatively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    inner = tmp_path / "acme_of_a_test" / "models"
+    inner.mkdir(parents=True)
+    (inner.parent / "config.py").write_text("width = 3\n")
+    (inner / "net.py").write_text(
+        "import torch\nfrom ..config import width\n"
+        "def make():\n    return torch.nn.Linear(width, 1), torch.ones(1, width)\n"
+    )
+    assert "__init__.py" in failure(f"{inner}/net.py:make").hint
+    for folder in (inner, inner.parent):
+        (folder / "__init__.py").touch()
+    assert build(f"{inner}/net.py:make", mode="inference").model.in_features == 3
 
 
 def test_a_file_that_does_not_import_names_the_line(tmp_path: Path) -> None:
@@ -232,13 +306,16 @@ def test_a_failing_factory_gives_type_message_and_line(models: str) -> None:
 def test_a_missing_library_is_named_with_its_install_command(models: str) -> None:
     assert failure(f"{models}:needs_known_library").hint == "pip install 'statsnet[models]'"
     assert "transformers_that_is_not_there" in failure(f"{models}:needs_library").hint
+    error = failure(f"{models}:needs_library_inside")
+    assert "it comes from ModuleNotFoundError: No module named 'another_that_is_not_there'" in error.cause
+    assert "another_that_is_not_there" in error.hint
 
 
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
         ("model_only", "without inputs"),
-        ("nothing", "NoneType"),
+        ("nothing", "it returned nothing"),
         ("no_model", "its model is a str"),
         ("a_class", "the class Linear: call it"),
         ("a_function", "in the forward of a torch.nn.Module"),
@@ -262,6 +339,7 @@ def test_inputs_that_the_model_does_not_take_say_what_to_give_instead(models: st
     error = failure(f"{models}:odd_inputs")
     assert "too many positional arguments" in error.cause
     assert "((batch,), {})" in error.hint
+    assert "leave out labels" in failure(f"{models}:labels").hint
     error = failure(f"{models}:args_as_inputs")
     assert "input2" in error.cause
     assert "as 'args'" in error.hint
@@ -283,6 +361,7 @@ def test_arguments_are_checked_against_the_factory(models: str) -> None:
     assert error.cause == "it takes batch, width, bias, scale, kind"
     assert "takes no argument 'batch'" in failure(f"{models}:as_object", batch=4).message
     assert "no value for 'width'" in failure(f"{models}:linear", overrides={"width": "wide"}).message
+    assert "width by position only" in failure(f"{models}:by_position").message
     assert "needs width" in failure(f"{models}:needs_width").message
     assert "twice" in failure(f"{models}:linear", batch=4, overrides={"batch": "5"}).message
     assert "not a batch" in failure(f"{models}:linear", batch=0).message
@@ -320,6 +399,25 @@ def test_what_one_row_cannot_train_asks_for_more(models: str) -> None:
     with pytest.raises(WorkloadError) as caught:
         make_step(build(f"{models}:one_row", mode="training"))
     assert "larger batch" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("keeps_its_graph", "detach()"), ("too_few_steps", "more steps"), ("without_versions", "inference_mode()")],
+)
+def test_what_training_needs_is_said(models: str, name: str, hint: str) -> None:
+    def steps() -> None:
+        step = make_step(build(f"{models}:{name}", mode="training"))
+        for index in range(3):
+            step(index)
+
+    with pytest.raises(WorkloadError) as caught:
+        steps()
+    assert hint in caught.value.hint
+
+
+def test_a_model_that_hooks_its_gradients_trains(models: str) -> None:
+    assert make_step(build(f"{models}:hooks_its_gradient", mode="training"))(0).isfinite()
 
 
 def test_a_decorated_factory_in_a_file_has_its_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
