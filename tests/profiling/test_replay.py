@@ -101,6 +101,8 @@ def test_equal_tensors_of_a_list_are_all_made() -> None:
         (lambda: torch.ones(5, 9).gather(1, torch.zeros(5, 2, dtype=torch.int64)), "gather", 9),
         (lambda: torch.ones(5, 9).index_select(0, torch.tensor([4])), "index_select", 5),
         (lambda: torch.ones(6, 9)[torch.tensor([5]), torch.tensor([8])], "index", 6),
+        (lambda: torch.ones(9, 3)[torch.tensor([8])], "index", 9),
+        (lambda: torch.ones(3, 9)[:, torch.tensor([8])], "index", 9),
         (lambda: torch.nn.functional.nll_loss(torch.ones(4, 3), torch.tensor([0, 1, 2, 0])),
          "nll_loss_forward", 3),
         (lambda: torch.ones(5, 9).take(torch.tensor([44])), "take", 45),
