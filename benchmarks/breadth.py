@@ -1,12 +1,13 @@
 """Does StatsNet profile whatever a library holds? And are the counts right?
 
     python benchmarks/breadth.py FILE [--families transformers,diffusers,graphs,monai,modules,operators]
-                                      [--sample N --seed S | --limit N]
+                                      [--only PATTERN] [--sample N --seed S | --limit N] [--signatures FOLDER]
     python benchmarks/breadth.py --kept FILE
 
 Takes each model class of transformers, diffusers, torch-geometric and monai at a small size (as `drawn/` makes them),
 torch's own modules and functional operators (OpInfo's list), and profiles it in inference and in training, in a process
 each.
+With --signatures, each case's signature is kept in that folder, to be made a proxy of.
 FILE, a CSV table, gets a line for each: `right` (profiled, and FLOPs and calls agree with torch's own counters),
 `refused` (with the reason), `wrong` (counts differ, or profiling failed in another way), or `no case` (the model does
 not run by itself, or has nothing to train). What FILE holds is not run again, so that an interrupted run continues.
@@ -38,6 +39,7 @@ from statsnet.profiling.check import Check, CheckWorkload
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures.coverage import COVERAGE_BAR, SHOWN
 from statsnet.signatures.model import Cluster, Signature
+from statsnet.signatures.storage import save_signature
 from statsnet.signatures.target import TargetCluster, target_of
 
 TIMEOUT_S = 240.0
@@ -106,8 +108,8 @@ def cases(families: Sequence[str]) -> list[tuple[str, str]]:
     return [(family, name) for family in families for name in FAMILIES[family][2]()]
 
 
-def measured(family: str, name: str, mode: str) -> Row:
-    """Profile and check one case in a process of its own."""
+def measured(family: str, name: str, mode: str, signatures: Path | None = None) -> Row:
+    """Profile and check one case in a process of its own; and keep its signature in a folder."""
     begin = time.monotonic()
     factory, settings, _ = FAMILIES[family]
     model = Model(target=f"benchmarks.{factory}", mode=mode, overrides={"name": name, **settings})
@@ -121,6 +123,8 @@ def measured(family: str, name: str, mode: str) -> Row:
     except StatsNetError as error:
         return row(_outcome_of(error), reason=" | ".join(str(error).splitlines())[:400])
     check, signature = both.check, both.profile.signature
+    if signatures is not None:
+        save_signature(signatures / f"{family}.{name.replace('/', '.')}.{mode}.json", signature)
     is_right = check.flops_agree and check.calls_agree
     stood_for, missing = _stood_for(signature)
     return row(
@@ -213,6 +217,8 @@ def main() -> int:
     arguments.add_argument("file", type=Path, metavar="FILE")
     arguments.add_argument("--families", default=",".join(FAMILIES), help="comma-separated (default: all)")
     arguments.add_argument("--modes", default="inference,training")
+    arguments.add_argument("--only", default=".*", metavar="PATTERN", help="names that this pattern matches in full")
+    arguments.add_argument("--signatures", type=Path, metavar="FOLDER", help="keep each case's signature there")
     arguments.add_argument("--sample", type=int, metavar="N", help="N cases drawn at random")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--limit", type=int, metavar="N", help="the first N cases")
@@ -220,7 +226,7 @@ def main() -> int:
     options = arguments.parse_args()
     rows = csv_tables.read_kept(options.file, Row)
     if not options.kept:
-        chosen = cases(options.families.split(","))
+        chosen = [(f, n) for f, n in cases(options.families.split(",")) if re.fullmatch(options.only, n)]
         if options.sample is not None:
             chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
         done = {(row.family, row.name, row.mode) for row in rows}
@@ -228,7 +234,7 @@ def main() -> int:
             for mode in options.modes.split(","):
                 if (family, name, mode) in done:
                     continue
-                rows.append(measured(family, name, mode))
+                rows.append(measured(family, name, mode, options.signatures))
                 print(f"{family:14} {name:40} {mode:10} {rows[-1].outcome:8} {rows[-1].reason or ''}"[:200], flush=True)
                 csv_tables.write(options.file, Row, rows, one_machine=False)
     print_summary(rows)

@@ -34,6 +34,10 @@ _HEADS = (
     "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads",
 )  # fmt: skip
 _ACTIVATIONS = ("hidden_act", "activation_function", "hidden_activation")
+_BY_LAYER = ("layer_types", "mlp_layer_types", "attention_types")
+"""Lists that say of each layer what it is."""
+LARGEST_SIDE = 224
+"""Of a tiny model's images: on 1024 pixels and more, segmentation takes minutes."""
 _NARROWER = 0.5
 """How often lists of widths, as of hierarchical models, are halved."""
 
@@ -57,10 +61,11 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
 
     model_class = getattr(transformers, name)
 
-    def configured(widths: bool) -> Any:
-        return _Draw(seed, tiny).change(model_class.config_class(), widths)
+    def model(widths: bool, images: bool) -> Any:
+        return model_class(_Draw(seed, tiny).change(model_class.config_class(), widths, images))
 
-    makes = [partial(lambda widths: model_class(configured(widths)), widths) for widths in (True, False)]
+    sizes = [*([(True, True)] if tiny else []), (True, False), (False, False)]
+    makes = [partial(model, widths, images) for widths, images in sizes]
     return first_that_runs(name, makes, lambda model: _inputs(model, Random(f"{seed} inputs"), batch, tiny))
 
 
@@ -78,14 +83,19 @@ class _Draw:
         self.experts = random.choice((2, 4) if tiny else (4, 6, 8))
         self.activation = random.choice(("gelu", "relu", "silu", "gelu_new", ""))
         self.narrower = tiny or random.random() < _NARROWER
+        self.one_of_each = tiny
 
-    def change(self, config: Any, widths: bool) -> Any:
+    def change(self, config: Any, widths: bool, images: bool) -> Any:
         """The configuration with these sizes. Where a list says something of each layer, it is cut."""
+        if self.one_of_each and getattr(config, "pad_token_id", 0) is None:
+            config.pad_token_id = 0  # classifiers of sequences ask for it
         for key, value in list(vars(config).items()):
             if isinstance(value, bool) or value is None:
                 continue
             if hasattr(value, "to_dict"):
-                self.change(value, widths)
+                self.change(value, widths, images)
+            elif key == "image_size" and images and isinstance(value, int | list | tuple):
+                setattr(config, key, _smaller(value))
             elif isinstance(value, int):
                 setattr(config, key, self._number(key, value, widths))
             elif isinstance(value, str) and key in _ACTIVATIONS and self.activation:
@@ -94,10 +104,20 @@ class _Draw:
                 setattr(config, key, type(value)(min(depth, self.layers) for depth in value))
             elif widths and self.narrower and key in ("hidden_sizes", "embed_dims", "neck_hidden_sizes"):
                 setattr(config, key, type(value)(size // 2 for size in value))
-        for key, value in list(vars(config).items()):
-            if isinstance(value, list) and key in ("layer_types", "mlp_layer_types", "attention_types"):
-                setattr(config, key, value[: self.layers])
+        kinds = [key for key in _BY_LAYER if isinstance(getattr(config, key, None), list)]
+        if self.one_of_each and kinds:
+            self._keep_one_of_each(config, kinds)
+        for key in kinds if not self.one_of_each else ():
+            setattr(config, key, getattr(config, key)[: self.layers])
         return config
+
+    def _keep_one_of_each(self, config: Any, kinds: list[str]) -> None:
+        """One layer of each kind that there is, in place of the first layers: a hybrid model stays one."""
+        layers = list(zip(*(getattr(config, key) for key in kinds), strict=False))
+        chosen = sorted({layers.index(layer) for layer in layers})
+        for key in kinds:
+            setattr(config, key, [getattr(config, key)[place] for place in chosen])
+        config.num_hidden_layers = len(chosen)
 
     def _number(self, key: str, value: int, widths: bool) -> int:
         if _LAYERS.fullmatch(key):
@@ -127,6 +147,10 @@ class _Draw:
         if key in ("moe_intermediate_size", "shared_expert_intermediate_size"):
             return hidden
         return value
+
+
+def _smaller(size: Any) -> Any:
+    return min(size, LARGEST_SIDE) if isinstance(size, int) else type(size)(min(n, LARGEST_SIDE) for n in size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +218,7 @@ def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict
         {"input_values": torch.randn(batch, 1, heard)},
         {"input_values": torch.randn(batch, expected.spectrum, mels)},
         {"inputs_embeds": torch.randn(batch, length, expected.width or 128)},
+        *([{"input_ids": words, "use_cache": False}] if tiny else []),
     ]
     taken = inspect.signature(model.forward).parameters
     for given in options:
