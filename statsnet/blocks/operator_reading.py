@@ -11,7 +11,7 @@ from statsnet.blocks.operator_call import OF_MEMORY, OWN
 from statsnet.blocks.operator_schema import INDEXING, runnable, type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor
+from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor, without_overflow
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
 
@@ -107,8 +107,11 @@ class _Reader:
             return self._format()
         if argument.name in OF_MEMORY:
             return ("usual",)
+        encoded = without_overflow(encoded)
         if encoded is None:
             return self._missing(argument, kind)
+        if isinstance(encoded, float) and math.isinf(encoded):
+            return "infinity", 1 if encoded > 0 else -1
         if kind.startswith("Tensor"):
             return self._tensors(encoded)
         if isinstance(encoded, str):

@@ -10,7 +10,7 @@ import torch
 
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, is_tensor
+from statsnet.signatures.operators import INFINITE, is_tensor, without_overflow
 from statsnet.signatures.partitions import parts_of
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
@@ -51,7 +51,7 @@ def _value(encoded: Any, high: int, device: str) -> Any:
         return _tensor(encoded, high, device)
     if isinstance(encoded, dict):
         return [None if e is None else _tensor(e, high, device) for e in each_in_list(encoded["tensors"])]
-    return float(encoded) if encoded in INFINITE else encoded
+    return float(encoded) if encoded in INFINITE else without_overflow(encoded)
 
 
 def _divided(given: torch.Tensor, name: str, cluster: Cluster) -> torch.Tensor:

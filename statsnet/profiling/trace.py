@@ -184,7 +184,7 @@ def trace_step(
         step_latency_s=undisturbed_s,
         all_steps_s=bare,
         profiled_latency_s=[t.step_s for t in timelines],
-        framework_time_s=median(t.framework_s for t in quiet),
+        framework_time_s=min(median(t.framework_s for t in quiet), median(undisturbed_s)),
         idle_time_s=idle_s,
         unmatched_calls=min(t.unmatched for t in timelines),
         recording_s=overhead_s * median(t.events for t in quiet),
