@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from statsnet.signatures.categories import base_name
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, is_tensor, without_overflow
@@ -17,6 +18,9 @@ from statsnet.workloads.torch_operators import overload
 
 MOST_ROWS = 10_000
 """Of a nested tensor: each is a tensor of its own."""
+
+OF_CHANCES = frozenset({"multinomial", "bernoulli", "binomial", "poisson", "_standard_gamma", "_sample_dirichlet"})
+"""Operators that draw by their operands, which are no negative numbers."""
 
 
 def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
@@ -33,6 +37,8 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
             value = -math.inf  # infinities (masks) are not JSON
         if isinstance(value, torch.Tensor) and not value.is_floating_point():
             value = _divided(value, argument.name, cluster)
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and base_name(cluster.op) in OF_CHANCES:
+            value = value.abs().clamp(max=1.0)
         if argument.name == "offset2bag" and value is not None:
             value = _bags_of_indices(value, cluster)
         if argument.name == "device" and value is None:

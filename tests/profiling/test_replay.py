@@ -98,6 +98,20 @@ def test_equal_tensors_of_a_list_are_all_made() -> None:
     assert len({t.data_ptr() for t in tensors}) == 4
 
 
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda: torch.multinomial(torch.ones(4, 49), 49), "multinomial"),
+        (lambda: torch.bernoulli(torch.full((40,), 0.5)), "bernoulli"),
+        (lambda: torch.poisson(torch.ones(40)), "poisson"),
+    ],
+)
+def test_operators_that_draw_get_chances(function: object, name: str) -> None:
+    item = only(function, name)
+    positional, keyword = arguments(item, "cpu")
+    overload(item.op)(*positional, **keyword)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_lowest_number_of_a_dtype_still_fits_with_the_digits_of_a_file(dtype: torch.dtype) -> None:
     values = torch.ones(8, 3, dtype=dtype)

@@ -17,6 +17,7 @@ _PER_INPUT = {
     "any": 1, "all": 1, "count_nonzero": 1, "aminmax": 2, "norm": 2, "linalg_vector_norm": 2,
     "linalg_norm": 2, "var": 4, "std": 4, "var_mean": 4, "std_mean": 4, "logsumexp": 4,
     "special_logsumexp": 4, "histc": 2, "bincount": 1, "histogram": 2, "hash_tensor": 1, "equal": 1, "allclose": 4,
+    "_is_all_true": 1, "_is_any_true": 1,
 }  # fmt: skip
 
 _PER_OUTPUT = {
