@@ -48,7 +48,7 @@ def first_that_runs(
     """
     reasons: list[str] = []
     for make in models:
-        why: BaseException = ValueError("no inputs are known")
+        failed: list[BaseException] = []
         try:
             model = _small_enough(make)
             for given in inputs(model):
@@ -57,10 +57,11 @@ def first_that_runs(
                         model(**given)
                     return model, (), dict(given)
                 except Exception as error:
-                    why = error
+                    failed.append(error)
         except (Exception, SystemExit) as error:  # a library may end the program for another one that it lacks
-            why = error
-        reasons.append(reason_of(why))
+            failed.append(error)
+        # The first inputs are the likeliest, so their error says most.
+        reasons.append(reason_of(failed[0] if failed else ValueError("no inputs are known")))
     raise does_not_run(name, "; ".join(dict.fromkeys(reasons)))
 
 

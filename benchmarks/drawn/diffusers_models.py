@@ -48,7 +48,7 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
 def _settings(model_class: Any, random: Random, smaller: str, tiny: bool) -> dict[str, Any]:
     """Changed defaults of the constructor. Every value is drawn, so that none depends on what the class takes."""
     heads, head_dim = random.choice((2,) if tiny else (2, 3, 4, 6)), random.choice((16,) if tiny else (16, 32, 64))
-    layers, channels = random.choice((1,) if tiny else (1, 2, 3)), random.choice((16,) if tiny else (32, 48, 64))
+    layers, channels = random.choice((1,) if tiny else (1, 2, 3)), random.choice((32,) if tiny else (32, 48, 64))
     per_block, context = random.choice((1,) if tiny else (1, 2)), random.choice((32,) if tiny else (64, 96, 128))
     side = random.choice((8,) if tiny else (16, 24, 32, 48))
     hidden, rotated = heads * head_dim, head_dim * 3 // 16 * 2

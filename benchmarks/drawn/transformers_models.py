@@ -33,7 +33,14 @@ _INNER = (
 _HEADS = (
     "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads",
 )  # fmt: skip
+_OF_A_HEAD = ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "mamba_d_head", "index_head_dim")
+_EXPANDED = ("expand", "mamba_expand")
+"""How much wider than a model its state-space layers are: heads of one width fit both if they are not."""
 _ACTIVATIONS = ("hidden_act", "activation_function", "hidden_activation")
+_BY_LAYER = ("layer_types", "mlp_layer_types", "attention_types")
+"""Lists that say of each layer what it is."""
+LARGEST_SIDE = 224
+"""Of a tiny model's images: on 1024 pixels and more, segmentation takes minutes."""
 _NARROWER = 0.5
 """How often lists of widths, as of hierarchical models, are halved."""
 
@@ -57,10 +64,11 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
 
     model_class = getattr(transformers, name)
 
-    def configured(widths: bool) -> Any:
-        return _Draw(seed, tiny).change(model_class.config_class(), widths)
+    def model(widths: bool, images: bool) -> Any:
+        return model_class(_Draw(seed, tiny).change(model_class.config_class(), widths, images))
 
-    makes = [partial(lambda widths: model_class(configured(widths)), widths) for widths in (True, False)]
+    sizes = [*([(True, True)] if tiny else []), (True, False), (False, False)]
+    makes = [partial(model, widths, images) for widths, images in sizes]
     return first_that_runs(name, makes, lambda model: _inputs(model, Random(f"{seed} inputs"), batch, tiny))
 
 
@@ -69,8 +77,8 @@ class _Draw:
 
     def __init__(self, seed: str, tiny: bool) -> None:
         random = Random(f"{seed} sizes")
-        self.heads = random.choice((1, 2) if tiny else (2, 3, 4, 6, 8, 12))
-        self.head_dim = random.choice((8, 16) if tiny else (16, 32, 32, 48, 64))
+        self.heads = random.choice((2, 4) if tiny else (2, 3, 4, 6, 8, 12))
+        self.head_dim = random.choice((16,) if tiny else (16, 32, 32, 48, 64))
         self.layers = random.choice((1, 2) if tiny else (1, 2, 3, 4, 6))
         self.inner = random.choice((1, 2, 3, 4, 4))
         self.words = random.choice((200, 300) if tiny else (1000, 2000, 5000, 10_000, 30_000))
@@ -78,14 +86,19 @@ class _Draw:
         self.experts = random.choice((2, 4) if tiny else (4, 6, 8))
         self.activation = random.choice(("gelu", "relu", "silu", "gelu_new", ""))
         self.narrower = tiny or random.random() < _NARROWER
+        self.tiny = tiny
 
-    def change(self, config: Any, widths: bool) -> Any:
+    def change(self, config: Any, widths: bool, images: bool) -> Any:
         """The configuration with these sizes. Where a list says something of each layer, it is cut."""
+        if self.tiny and getattr(config, "pad_token_id", 0) is None:
+            config.pad_token_id = 0  # classifiers of sequences ask for it
         for key, value in list(vars(config).items()):
             if isinstance(value, bool) or value is None:
                 continue
             if hasattr(value, "to_dict"):
-                self.change(value, widths)
+                self.change(value, widths, images)
+            elif key == "image_size" and images and isinstance(value, int | list | tuple):
+                setattr(config, key, _smaller(value))
             elif isinstance(value, int):
                 setattr(config, key, self._number(key, value, widths))
             elif isinstance(value, str) and key in _ACTIVATIONS and self.activation:
@@ -94,15 +107,25 @@ class _Draw:
                 setattr(config, key, type(value)(min(depth, self.layers) for depth in value))
             elif widths and self.narrower and key in ("hidden_sizes", "embed_dims", "neck_hidden_sizes"):
                 setattr(config, key, type(value)(size // 2 for size in value))
-        for key, value in list(vars(config).items()):
-            if isinstance(value, list) and key in ("layer_types", "mlp_layer_types", "attention_types"):
-                setattr(config, key, value[: self.layers])
+        kinds = [key for key in _BY_LAYER if isinstance(vars(config).get(key), list)]
+        if self.tiny and kinds:
+            self._keep_one_of_each(config, kinds)
+        for key in kinds if not self.tiny else ():
+            setattr(config, key, getattr(config, key)[: self.layers])
         return config
+
+    def _keep_one_of_each(self, config: Any, kinds: list[str]) -> None:
+        """One layer of each kind that there is, in place of the first layers: a hybrid model stays one."""
+        layers = list(zip(*(getattr(config, key) for key in kinds), strict=False))
+        chosen = sorted({layers.index(layer) for layer in layers})
+        for key in kinds:
+            setattr(config, key, [getattr(config, key)[place] for place in chosen])
+        config.num_hidden_layers = len(chosen)
 
     def _number(self, key: str, value: int, widths: bool) -> int:
         if _LAYERS.fullmatch(key):
             return min(self.layers, value) or value
-        if key == "vocab_size":
+        if key == "vocab_size" or (self.tiny and key.endswith("_vocab_size")):
             return min(self.words, value)
         if key.endswith("_token_id"):
             return min(value, self.words - 1)
@@ -116,6 +139,12 @@ class _Draw:
             return hidden * self.inner
         if key in _HEADS:
             return self.heads
+        if self.tiny and key in _OF_A_HEAD:
+            return self.head_dim
+        if self.tiny and key == "qk_head_dim":
+            return 2 * self.head_dim
+        if self.tiny and key in _EXPANDED:
+            return 1
         if key == "num_key_value_heads":
             return self.heads // self.sharing
         if key in ("head_dim", "d_kv", "kv_channels"):
@@ -129,10 +158,15 @@ class _Draw:
         return value
 
 
+def _smaller(size: Any) -> Any:
+    return min(size, LARGEST_SIDE) if isinstance(size, int) else type(size)(min(n, LARGEST_SIDE) for n in size)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """What a configuration says of its model's inputs; None where it says nothing. `image` is (height, width), `places`
-    is the number of steps of a spectrogram behind the first layers, `spectrum` that of one that is not cut."""
+    is the number of steps of a spectrogram behind the first layers, `spectrum` that of one that is not cut; `steps` and
+    `series` are those of numbers to be forecast."""
 
     vocabulary: int | None
     width: int | None
@@ -141,6 +175,8 @@ class Expected:
     frames: int | None
     mels: int
     places: int | None
+    steps: int
+    series: int
     spectrum: int
 
     @classmethod
@@ -156,6 +192,8 @@ class Expected:
             frames=getattr(vision, "num_frames", None),
             mels=getattr(config, "num_mel_bins", None) or 80,
             places=getattr(config, "max_source_positions", None),
+            steps=getattr(config, "context_length", None) or 32,
+            series=getattr(config, "num_input_channels", None) or 1,
             spectrum=getattr(config, "max_length", None) or 1024,
         )
 
@@ -166,7 +204,7 @@ def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict
     length = random.choice((8, 16) if tiny else (16, 32, 48, 64, 100, 128, 200, 256))
     vocabulary = max(expected.vocabulary or 1000, 8)
     words = torch.randint(3, vocabulary - 2, (batch, length))
-    height, width = expected.image or (32 if tiny else random.choice((96, 128, 160, 224)),) * 2
+    height, width = expected.image or (128 if tiny else random.choice((96, 128, 160, 224)),) * 2
     channels, mels = expected.channels, expected.mels
     heard = 16_000 if tiny else random.choice((8_000, 16_000, 32_000))
     image = torch.randn(batch, channels, height, width)
@@ -195,6 +233,12 @@ def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict
         {"input_values": torch.randn(batch, expected.spectrum, mels)},
         {"inputs_embeds": torch.randn(batch, length, expected.width or 128)},
     ]
+    if tiny:
+        options += [
+            {"input_ids": words, "use_cache": False},
+            {"past_values": torch.randn(batch, expected.steps, expected.series)},
+            {"input_ids": words, "visual_feats": torch.randn(batch, 4, 2048), "visual_pos": torch.rand(batch, 4, 4)},
+        ]
     taken = inspect.signature(model.forward).parameters
     for given in options:
         if given.keys() <= taken.keys():

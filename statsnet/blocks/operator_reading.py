@@ -11,7 +11,7 @@ from statsnet.blocks.operator_call import OF_MEMORY, OWN
 from statsnet.blocks.operator_schema import INDEXING, runnable, type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor
+from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor, without_overflow
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
 
@@ -35,8 +35,7 @@ def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
         arguments = tuple(reader.argument(a, encoded) for a, encoded in zip(schema, cluster.args, strict=True))
     except _NotKnownError:
         return None
-    masked = base_name(name).removesuffix("_") in INDEXING and any(o[0] in ("bool", "uint8") for o in reader.operands)
-    if len(reader.operands) > MOST_OPERANDS or masked:
+    if len(reader.operands) > MOST_OPERANDS or _by_mask(name, arguments, reader.operands):
         return None
     if reader.operands:
         arguments = _main_first(reader.operands, arguments)
@@ -50,6 +49,16 @@ def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
         "arguments": arguments,
         "output": _output(overload(name), list(cluster.outputs)),
     }
+
+
+def _by_mask(name: str, arguments: tuple[Any, ...], operands: list[tuple[Any, ...]]) -> bool:
+    """Whether an index is a mask, so that values decide how much is found. What is indexed may be one."""
+    if base_name(name).removesuffix("_") not in INDEXING:
+        return False
+    schema = overload(name)._schema.arguments
+    entries = [entry for a, entry in zip(schema, arguments, strict=True) if a.name == "indices"]
+    places = [place for kind, *value in entries if kind == "operands" for place in value[0]]
+    return any(operands[place][0] in ("bool", "uint8") for place in places if place >= 0)
 
 
 def _main_first(operands: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -98,8 +107,11 @@ class _Reader:
             return self._format()
         if argument.name in OF_MEMORY:
             return ("usual",)
+        encoded = without_overflow(encoded)
         if encoded is None:
             return self._missing(argument, kind)
+        if isinstance(encoded, float) and math.isinf(encoded):
+            return "infinity", 1 if encoded > 0 else -1
         if kind.startswith("Tensor"):
             return self._tensors(encoded)
         if isinstance(encoded, str):

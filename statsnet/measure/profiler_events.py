@@ -12,19 +12,23 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch._C._autograd import DeviceType
-from torch._C._profiler import _ExperimentalConfig
+from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from statsnet.measure.device_kernels import Kernel, Span, kernel_of, union
+from statsnet.measure.tracing import Traces, tracing_wrapped
 
 STEP_LABEL = "statsnet:step"
 STOPPED = "statsnet:stopped"
 """Marks an operator that was broken off."""
+TRACED = "statsnet:traced"
+"""Marks where torch traces on tensors without data: events inside it are no work."""
 
 _WITHOUT_WORK = frozenset(
     ("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
@@ -128,6 +132,7 @@ def profiling(
     config = _config(all_threads=all_threads, with_metadata=device == "cuda")
     with (
         _stops_marked(),
+        tracing_wrapped(_marked),
         profile(activities=activities, record_shapes=record_shapes, experimental_config=config) as session,
     ):
         ready()
@@ -152,6 +157,15 @@ def _stops_marked() -> Iterator[None]:
 
     with patch.object(stop, "__init__", mark):
         yield
+
+
+def _marked(traces: Traces) -> Traces:
+    @wraps(traces)
+    def trace(*args: Any, **kwargs: Any) -> Any:
+        with _RecordFunctionFast(TRACED):  # unlike record_function, no operator that would be traced too
+            return traces(*args, **kwargs)
+
+    return trace
 
 
 def _config(*, all_threads: bool, with_metadata: bool) -> _ExperimentalConfig | None:
@@ -211,14 +225,15 @@ def _holds(spans: Sequence[Span], time_ns: int) -> bool:
 
 
 def _nest(events: Sequence[Event]) -> list[Event]:
-    """Give the events of one thread their children. Returns those that lie in no other."""
+    """Give the events of one thread their children, but none to TRACED. Returns those that lie in no other."""
     outermost: list[Event] = []
     around: list[Event] = []
     for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
         event.children = []
         while around and (event.start_ns >= around[-1].end_ns or event.end_ns > around[-1].end_ns):
             around.pop()
-        (around[-1].children if around else outermost).append(event)
+        if not around or around[-1].name != TRACED:
+            (around[-1].children if around else outermost).append(event)
         around.append(event)
     return outermost
 

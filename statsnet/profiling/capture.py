@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from statsnet.profiling.encode import encode_arguments, encode_outputs
-from statsnet.profiling.higher_order import run_in_parts
+from statsnet.profiling.higher_order import derivatives_seen, run_in_parts
 from statsnet.profiling.kernel_log import KernelLog
 from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
@@ -250,7 +250,7 @@ def capturing(device: str, by: type[CaptureMode] = CaptureMode) -> Iterator[Capt
     ]
     try:
         # A compiled part refuses to be compiled while a mode is on; run as it was written, it can be seen.
-        with log or nullcontext(), torch.compiler.set_stance("force_eager"), mode:
+        with log or nullcontext(), torch.compiler.set_stance("force_eager"), derivatives_seen(mode), mode:
             yield mode
     finally:
         for handle in handles:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils.flop_counter import FlopCounterMode, _FlopCounterMode, flop_registry
 
 from statsnet import environment
@@ -19,6 +20,7 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.capture import CaptureMode, OpCall, operand_tensors, wraps_others
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.draws import prepared
+from statsnet.profiling.higher_order import derivatives_seen, run_in_parts
 from statsnet.profiling.trace import captured
 from statsnet.profiling.unseen import Unseen, look_for_unseen
 from statsnet.profiling.unwatched_capture import look_nearer
@@ -162,7 +164,7 @@ def _exception(name: str, call: OpCall) -> str:
 class _Counter(FlopCounterMode):
     """Without torch's tracker of modules, which fails where a model takes gradients in its forward. A tensor that wraps
     others, such as a jagged one, is asked for its operators on these, as in the capture: torch's own counter takes it
-    for a plain one and fails."""
+    for a plain one and fails. Higher-order operators are taken apart as there, too."""
 
     class Everything(nullcontext[None]):
         parents = frozenset({"Global"})
@@ -171,6 +173,8 @@ class _Counter(FlopCounterMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if any(wraps_others(tensor) for tensor in operand_tensors(args, kwargs or {})):
                 return NotImplemented
+            if isinstance(func, HigherOrderOperator):
+                return run_in_parts(func, args, kwargs or {}, self)
             return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
@@ -189,7 +193,9 @@ def _counted_by_torch(turn: Successive) -> tuple[dict[str, float], str]:
     run = prepared(turn, 0)
     try:
         with torch.compiler.set_stance("force_eager"), _Counter() as counter:
-            run()
+            assert counter.mode is not None  # it is entered
+            with derivatives_seen(counter.mode):
+                run()
     except StatsNetError as error:
         return {}, (error.cause or error.message).splitlines()[0]
     found = counter.get_flop_counts().get("Global", {})

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from statsnet.signatures.categories import base_name
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, is_tensor
+from statsnet.signatures.operators import INFINITE, is_tensor, without_overflow
 from statsnet.signatures.partitions import parts_of
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
@@ -18,6 +19,9 @@ from statsnet.workloads.torch_operators import overload
 PACKED = "aten._pack_padded_sequence.default"
 MOST_ROWS = 10_000
 """Of a nested tensor: each is a tensor of its own."""
+
+OF_CHANCES = frozenset({"multinomial", "bernoulli", "binomial", "poisson", "_standard_gamma", "_sample_dirichlet"})
+"""Operators that draw by their operands, which are no negative numbers."""
 
 
 def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
@@ -34,6 +38,8 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
             value = -math.inf  # infinities (masks) are not JSON
         if isinstance(value, torch.Tensor) and not value.is_floating_point():
             value = _divided(value, argument.name, cluster)
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and base_name(cluster.op) in OF_CHANCES:
+            value = value.abs().clamp(max=1.0)
         if argument.name == "offset2bag" and value is not None:
             value = _bags_of_indices(value, cluster)
         if cluster.op == PACKED and argument.name == "lengths":
@@ -54,7 +60,7 @@ def _value(encoded: Any, high: int, device: str) -> Any:
         return _tensor(encoded, high, device)
     if isinstance(encoded, dict):
         return [None if e is None else _tensor(e, high, device) for e in each_in_list(encoded["tensors"])]
-    return float(encoded) if encoded in INFINITE else encoded
+    return float(encoded) if encoded in INFINITE else without_overflow(encoded)
 
 
 def _divided(given: torch.Tensor, name: str, cluster: Cluster) -> torch.Tensor:

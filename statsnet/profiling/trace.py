@@ -171,7 +171,7 @@ def trace_step(
     undisturbed_s = faster_half(bare)
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
-    framework_s = median(t.framework_s for t in quiet)
+    framework_s = min(median(t.framework_s for t in quiet), median(undisturbed_s))
     idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
     waits = in_bare_step(
         mean_waits(line.waits.each for line in quiet),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statsnet.errors import MeasurementError
-from statsnet.measure.profiler_events import Event, StepEvents, profiling
+from statsnet.measure.profiler_events import TRACED, Event, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
 from statsnet.profiling.timeline import join_by_name, join_in_order
@@ -173,6 +173,9 @@ def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
 
 
 def _is_traced(names: Collection[str]) -> bool:
+    """Whether a derivative was traced and nothing tells where."""
+    if TRACED in names:
+        return False
     is_trained = any(name.endswith(f"{_TRACES_IF_TRAINED}Backward") for name in names)
     return any(n.endswith(_TRACES) and (is_trained or not n.endswith(_TRACES_IF_TRAINED)) for n in names)
 

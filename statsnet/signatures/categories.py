@@ -115,6 +115,7 @@ _NAMES: dict[str, str] = {
         """,
     "reduction": """
         sum nansum mean nanmean prod max min amax amin aminmax argmax argmin any all norm linalg_vector_norm
+        _is_all_true _is_any_true
         linalg_norm linalg_matrix_norm frobenius_norm nuclear_norm var std var_mean std_mean logsumexp
         special_logsumexp cumsum cumprod cummax cummin _cummax_helper _cummin_helper logcumsumexp
         count_nonzero histc bincount trace dist equal allclose is_nonzero cov corrcoef nll_loss nll_loss_nd

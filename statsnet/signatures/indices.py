@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from statsnet.signatures.operators import is_tensor
+from statsnet.signatures.tensor_lists import each_in_list
+
+_ALONG_AN_AXIS = frozenset({
+    "index_select", "gather", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill",
+})  # fmt: skip
 
 
 def bound_of(op: str, args: Sequence[Any]) -> int:
@@ -18,10 +24,10 @@ def bound_of(op: str, args: Sequence[Any]) -> int:
         return int(shape[0])
     if base in ("embedding_dense_backward", "_embedding_bag_backward"):
         return int(next((a for a in args[2:] if isinstance(a, int) and not isinstance(a, bool)), 2))
-    if base in ("index_select", "gather", "scatter", "scatter_add", "scatter_reduce", "index_add"):
+    if base in _ALONG_AN_AXIS:
         return int(shape[int(args[1]) % len(shape)]) if shape else 1
     if base.startswith(("index", "_index", "_unsafe_index")):
-        return int(min(shape)) if shape else 1
+        return min(_indexed(shape, args[1]), default=1)
     if base.startswith("nll_loss"):
         scores = args[1]["shape"] if "backward" in base else shape
         return int(scores[min(1, len(scores) - 1)])
@@ -32,3 +38,11 @@ def bound_of(op: str, args: Sequence[Any]) -> int:
     if base in ("take", "put"):
         return int(math.prod(shape))
     return 2
+
+
+def _indexed(shape: Sequence[int], indices: Any) -> list[int]:
+    """Lengths of the axes that a list of indices goes along: the places where it has one. A mask may take several."""
+    entries = list(islice(each_in_list(indices["tensors"]), len(shape))) if isinstance(indices, dict) else []
+    given = [(n, entry["dtype"]) for n, entry in zip(shape, entries, strict=False) if entry is not None]
+    is_mask = any(dtype in ("bool", "uint8") for _, dtype in given)
+    return [n for n, _ in given] if given and not is_mask else list(shape)

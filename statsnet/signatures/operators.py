@@ -48,6 +48,14 @@ SAFE_STRINGS = frozenset(
 INFINITE = ("inf", "-inf")
 """Orders of norms; JSON has no such number."""
 
+LARGEST = 3e38
+"""The largest number of float32, with a file's nine digits, is over float32's limit, and no operator takes it."""
+
+
+def without_overflow(value: Any) -> Any:
+    """An operator's number as it can be given to one: infinite where it is the largest of its dtype, as in masks."""
+    return math.copysign(math.inf, value) if isinstance(value, float) and abs(value) > LARGEST else value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:

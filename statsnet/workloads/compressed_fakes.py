@@ -56,7 +56,7 @@ def with_stored_elements(
     if not isinstance(result, torch.Tensor) or result.layout is torch.strided:
         return result
     sparse = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.layout is not torch.strided]
-    if len(sparse) != 1:
+    if len(sparse) != 1 or (func in _TO_BLOCKS and not _keeps_blocks(sparse[0], args[1])):
         raise _stored_by(func)
     if is_compressed(result):
         return _as_many(mode, result, sparse[0])
@@ -65,6 +65,12 @@ def with_stored_elements(
 
 def _stored_by(func: Any) -> NeedsValuesError:
     return NeedsValuesError(f"how many elements {func} stores stands in the values of its tensors")
+
+
+def _keeps_blocks(source: torch.Tensor, blocks: Sequence[int]) -> bool:
+    """Whether a matrix in blocks of this size stores as many as its source, wherever these lie."""
+    in_blocks = source.layout in (torch.sparse_bsr, torch.sparse_bsc)
+    return tuple(blocks) == (tuple(parts_of(source)[-1].shape[-2:]) if in_blocks else (1, 1))
 
 
 def _turned(mode: FakeTensorMode, matrix: torch.Tensor, layout: torch.layout, dimension: int) -> torch.Tensor:
@@ -125,6 +131,8 @@ MAKERS = frozenset({
     aten._to_sparse_bsc.default,
 })  # fmt: skip
 """Operators that make sparse tensors of others."""
+
+_TO_BLOCKS = (aten._to_sparse_bsr.default, aten._to_sparse_bsc.default)
 
 _TURNED = {aten._to_sparse_csr.default: (torch.sparse_csr, -2), aten._to_sparse_csc.default: (torch.sparse_csc, -1)}
 """Changes of the layout: to which, and the dimension that is compressed then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,3 +55,20 @@ def test_what_a_case_comes_to(
             pytest.approx(found.check.flops / found.check.torch_flops),
             "mine.odd 3",
         )
+
+
+def test_what_did_not_end_in_time_is_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+    too_slow = MeasurementError("a measuring process did not end within 240 s")
+
+    def measured(family: str, name: str, mode: str, _: Path | None) -> breadth.Row:
+        asked.append(name)
+        return breadth.Row(family=family, name=name, mode=mode, outcome="refused", reason=str(too_slow))
+
+    monkeypatch.setitem(breadth.FAMILIES, "operators", ("", {}, lambda: ["tanh", "tan"]))
+    monkeypatch.setattr(breadth, "measured", measured)
+    table = tmp_path / "breadth.csv"
+    command = ["breadth.py", str(table), "--families", "operators", "--modes", "inference", "--only", "tan"]
+    monkeypatch.setattr("sys.argv", command)
+    assert [breadth.main(), breadth.main()] == [0, 0]
+    assert asked == ["tan", "tan"]

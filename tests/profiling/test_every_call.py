@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from profiling_helpers import Calls, call, event, flat, profiled
+from profiling_helpers import Calls, call, captured, event, flat, profiled, training_step
 from torch import nn
 
-from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.costs import cost_of
-from statsnet.profiling.unseen import Unseen, unseen_in
+from statsnet.profiling.unseen import Unseen, look_for_unseen, unseen_in
 
 WIDTH, ROWS = 32, 8
 PRODUCT = 2 * ROWS * WIDTH * WIDTH
@@ -151,15 +151,16 @@ def test_threads_that_compute_nothing_are_not() -> None:
     assert profiled(with_idle_thread).signature.flops_per_step == 2 * 2 * 256 * WIDTH * WIDTH
 
 
-def loop_in_training() -> Any:
-    return Calls(loop), (torch.randn(ROWS, WIDTH),)
-
-
-def test_a_derivative_of_a_higher_order_operator_is_refused() -> None:
-    with pytest.raises(StatsNetError) as caught:
-        profiled(loop_in_training, "training")
-    assert "higher-order operator" in caught.value.cause
-    assert "inference" in caught.value.hint
+def test_derivatives_of_higher_order_operators_are_captured() -> None:
+    """Each operator that runs, and none of those that torch traces in every step. (The derivative of a condition
+    computes what it needs of the forward pass again.)"""
+    step = training_step(Calls(branch), torch.randn(ROWS, WIDTH))
+    step()
+    calls = captured(step)
+    assert sum(each.op.split(".")[1] in ("mm", "addmm") for each in calls) == 7
+    unseen, events = look_for_unseen(step, calls, device="cpu")
+    assert (unseen.unmatched, unseen.is_too_much) == (0, False)
+    assert len(events.inside) > 10 * len(calls)
 
 
 def test_events_of_a_traced_derivative_are_not_taken_for_work() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiling_helpers import captured, tiny_signature
 
+from statsnet.blocks.operator import OperatorKind
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.encode import encode_tensor
 from statsnet.profiling.made_up import arguments, nested_lengths
 from statsnet.profiling.replay import replay_clusters
 from statsnet.profiling.replay_task import ReplayOperators
+from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.tensor_lists import compact_arguments, flatten_arguments
@@ -95,12 +99,43 @@ def test_equal_tensors_of_a_list_are_all_made() -> None:
 
 
 @pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda: torch.multinomial(torch.ones(4, 49), 49), "multinomial"),
+        (lambda: torch.bernoulli(torch.full((40,), 0.5)), "bernoulli"),
+        (lambda: torch.poisson(torch.ones(40)), "poisson"),
+    ],
+)
+def test_operators_that_draw_get_chances(function: object, name: str) -> None:
+    item = only(function, name)
+    positional, keyword = arguments(item, "cpu")
+    overload(item.op)(*positional, **keyword)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_lowest_number_of_a_dtype_still_fits_with_the_digits_of_a_file(dtype: torch.dtype) -> None:
+    values = torch.ones(8, 3, dtype=dtype)
+    item = only(lambda: values.masked_fill(values > 0, torch.finfo(dtype).min), "masked_fill")
+    as_read = replace(item, args=tuple(json.loads(canonical_json(item.args))))
+    with pytest.raises(RuntimeError, match="overflow"):
+        values.masked_fill(values > 0, as_read.args[2])
+    positional, _ = arguments(as_read, "cpu")
+    torch.masked_fill(*positional)
+    config = OperatorKind().of_call(as_read, "float32")
+    assert config is not None
+    block: Any = OperatorKind().build(config)
+    assert block(values).isinf().any()
+
+
+@pytest.mark.parametrize(
     ("function", "name", "bound"),
     [
         (lambda: torch.nn.functional.embedding(torch.tensor([0, 3]), torch.ones(7, 2)), "embedding", 7),
         (lambda: torch.ones(5, 9).gather(1, torch.zeros(5, 2, dtype=torch.int64)), "gather", 9),
         (lambda: torch.ones(5, 9).index_select(0, torch.tensor([4])), "index_select", 5),
         (lambda: torch.ones(6, 9)[torch.tensor([5]), torch.tensor([8])], "index", 6),
+        (lambda: torch.ones(9, 3)[torch.tensor([8])], "index", 9),
+        (lambda: torch.ones(3, 9)[:, torch.tensor([8])], "index", 9),
         (lambda: torch.nn.functional.nll_loss(torch.ones(4, 3), torch.tensor([0, 1, 2, 0])),
          "nll_loss_forward", 3),
         (lambda: torch.ones(5, 9).take(torch.tensor([44])), "take", 45),

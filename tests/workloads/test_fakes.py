@@ -119,7 +119,12 @@ def test_compressed_fakes_store_as_much_as_real_ones(layout: str, operator: str)
 def test_what_values_decide_is_refused() -> None:
     with SparseFakeTensorMode():
         rows = matrix("csr")
-        for decided in (lambda: rows @ rows, lambda: rows + rows, lambda: torch.ones(4, 4).to_sparse_csr()):
+        for decided in (
+            lambda: rows @ rows,
+            lambda: rows + rows,
+            lambda: torch.ones(4, 4).to_sparse_csr(),
+            lambda: rows.to_sparse_bsr((2, 2)),
+        ):
             with pytest.raises(NeedsValuesError, match="how many elements"):
                 decided()
         with pytest.raises(NeedsValuesError, match="lengths of a nested tensor's rows"):
