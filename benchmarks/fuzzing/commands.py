@@ -41,7 +41,7 @@ FILES = {
 
 PLACES = (
     *FILES, "b.json", "proxy", "profiles_db", "missing", "missing/out.json", "out.json", "out", "empty", "pipe", "loop",
-    "dangling", "model.py:make", "model.py:absent", "model.py", "-", ".", "/dev/null", "/dev/zero", "/proc/self/mem",
+    "dangling", "model.py:make", "model.py:absent", "model.py", "-", ".", "/dev/null", "/dev/zero",
 )  # fmt: skip
 NAMES = (
     "recsys", "cv/resnet50", "micro", "cv/*", "a.json:1", "a.json:1,b.json:2", "recsys:0.5,a.json:0.5", "mix.yaml",
