@@ -5,8 +5,9 @@
 Every reader (fuzzing/readers.py) is given small files of its kind with some things changed: values of a JSON document
 replaced by hostile ones, bytes cut, doubled or turned. It must take the file in or refuse it with an error of StatsNet:
 within 2 s of the processor, within 1 GiB more than it had before, and without changing a file elsewhere, starting a
-program or opening a connection. What breaks a rule is kept in the folder -o, once for each place in the code, and can
-be read again with --again FILE.
+program or opening a connection. The reader `command` is the whole program, given hostile words as well as files
+(fuzzing/commands.py); it has 20 s. What breaks a rule is kept in the folder -o, once for each place in the code, and
+can be read again with --again FILE.
 
 Each reader runs in a process of its own, which an input may kill. The changes follow bytes: random ones by default,
 with --engine atheris (pip install 'statsnet[fuzz]') those that libFuzzer finds by looking at the code that they reach.
@@ -101,7 +102,7 @@ def _in_a_process(name: str, chosen: argparse.Namespace) -> Tally:
     data = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"reader": name}
     tally = Tally(**{**data, "failures": [Failure(**f) for f in data.get("failures", ())]})
     if code not in (0, 1) or not kept.exists():
-        for file in work.iterdir():
+        for file in filter(Path.is_file, work.iterdir()):
             shutil.copy(file, chosen.output / f"{name}.last.{file.name}")
         tally.failures.append(Failure(kind=f"ended with {code}", where="-", text=f"see {chosen.output / name}.last.*"))
     shutil.rmtree(work)
@@ -113,9 +114,10 @@ def _fuzz(name: str, chosen: argparse.Namespace) -> int:
         import atheris
 
         with atheris.instrument_imports(include=["statsnet"]):  # what is imported here tells which branches are taken
-            from benchmarks.fuzzing.readers import READERS
+            from benchmarks.fuzzing.readers import READERS, look_once
     else:
-        from benchmarks.fuzzing.readers import READERS
+        from benchmarks.fuzzing.readers import READERS, look_once
+    look_once()
     fuzzer = _Fuzzer(name, chosen)
     if not READERS[name].inputs:
         print(f"{name}: a package is missing, nothing was read", file=sys.stderr)
@@ -138,7 +140,7 @@ class _Fuzzer:
         self.reader, self.chosen = READERS[name], chosen
         self.tally = Tally(reader=name)
         self._path = chosen.work / self.reader.name
-        self._watch = Watch(chosen.work)
+        self._watch = Watch(chosen.work, self.reader.time_s)
         self._end_s = time.monotonic() + 60 * chosen.minutes
 
     @property

@@ -175,10 +175,10 @@ def test_only_synthesis_knows_optuna() -> None:
         assert part_of(path) == "synthesis" or "optuna" not in names, path
 
 
-def test_no_benchmark_imports_the_command_line() -> None:
+def test_no_benchmark_imports_the_command_line_but_to_fuzz_it() -> None:
     for path in (ROOT.parent / "benchmarks").rglob("*.py"):
         names = [n for node in ast.walk(tree_of(path)) for n in imported(node)]
-        assert not any(f"{n}.".startswith("statsnet.cli.") for n in names), path
+        assert path.name == "commands.py" or not any(f"{n}.".startswith("statsnet.cli.") for n in names), path
 
 
 def test_the_demo_s_workloads_need_no_library_but_transformers() -> None:

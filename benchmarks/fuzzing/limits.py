@@ -50,10 +50,10 @@ class Watch:
     """Runs a reader within the limits. Writing is allowed in `folder` alone. There is one in a process: what Python
     tells of opened files cannot be unheard."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, time_s: float = TIME_S) -> None:
         self._folder = os.path.realpath(folder)
         self._watching = False
-        self.slowest_s = 0.0
+        self.slowest_s, self._time_s = 0.0, time_s
         sys.addaudithook(self._hear)
 
     def run(self, read: Callable[[], object]) -> tuple[bool, Failure | None]:
@@ -85,7 +85,7 @@ class Watch:
         with open("/proc/self/statm", encoding="ascii") as file:
             have = int(file.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (have + MEMORY_BYTES, before[1]))
-        signal.setitimer(signal.ITIMER_PROF, TIME_S)
+        signal.setitimer(signal.ITIMER_PROF, self._time_s)
         self._watching = True
         try:
             yield
@@ -105,8 +105,8 @@ class Watch:
             writes = bool(flags & _WRITING) if isinstance(flags, int) and flags else any(c in str(mode) for c in "wax+")
             if writes and not self._is_inside(path):
                 raise Forbidden(f"open({path!r:.200}, {mode!r})")
-        elif event in _CHANGES and not self._is_inside(arguments[0]):
-            raise Forbidden(f"{event}({arguments[0]!r:.200})")
+        elif event in _CHANGES and not all(map(self._is_inside, _places(event, arguments))):
+            raise Forbidden(f"{event}{arguments!r:.200}")
 
     def _is_inside(self, path: Any) -> bool:
         if isinstance(path, int):  # a file that was opened before
@@ -115,8 +115,20 @@ class Watch:
         return f"{name}{os.sep}".startswith(self._folder + os.sep) or name == os.devnull or "__pycache__" in name
 
 
+def _places(event: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """What the event changes: where a folder is given by its descriptor, the path is one in that folder."""
+    if event == "os.symlink":  # what it points to is not touched
+        arguments = arguments[1:]
+    paths = [each for each in arguments if isinstance(each, str | bytes | os.PathLike)] or arguments[:1]
+    descriptors = [each for each in arguments[len(paths) :] if isinstance(each, int)]
+    is_within = event != "os.truncate" and descriptors[-1:] > [2]
+    folder = os.readlink(f"/proc/self/fd/{descriptors[-1]}") if is_within else ""
+    for path in paths:
+        yield path if isinstance(path, int) else os.path.join(os.fsencode(folder), os.fsencode(path))
+
+
 def _too_slow(_number: int, _frame: object) -> None:
-    raise TooSlow(f"more than {TIME_S:g} s")
+    raise TooSlow("it takes too long")
 
 
 def _used_s() -> float:

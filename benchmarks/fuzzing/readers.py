@@ -10,17 +10,20 @@ import contextlib
 import gzip
 import io
 import json
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from benchmarks.fuzzing import result_seeds, seeds
+from benchmarks.fuzzing import commands, result_seeds, seeds
+from benchmarks.fuzzing.limits import TIME_S
 from benchmarks.fuzzing.mutation import Choices, changed_bytes, changed_document
 from statsnet.analysis.audit import problems_of_signature
 from statsnet.analysis.audit_files import audit_file
 from statsnet.blocks import readings
+from statsnet.devices.cut_risk import load_risk
 from statsnet.devices.device_record import load_record
 from statsnet.devices.tables.reading import read_all
 from statsnet.errors import StatsNetError
@@ -58,7 +61,11 @@ from statsnet.signatures.mix_file import load_mix_file
 from statsnet.signatures.mix_request import parse_mix
 from statsnet.signatures.storage import load_fit, load_result, load_scenario, load_signature, load_spec
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.study import Study
+from statsnet.synthesis.study_storage import OwnJournal
 from statsnet.workloads.settings import parse_settings
+
+T = TypeVar("T")
 
 KEY = "ab" * 32
 """Of the cache's one entry."""
@@ -66,13 +73,16 @@ KEY = "ab" * 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """`read` is given a file called `name`, `seeds` are contents that it takes in. Of a `document` (JSON), values are
-    changed as well as bytes."""
+    """`read` is given a file called `name`, and may take `time_s`; `seeds` are contents that it takes in. Of `document`
+    (JSON; of `lines`, each is one), values are changed as well as bytes. `make` makes contents in a way of its own."""
 
     name: str
     read: Callable[[Path], object]
     seeds: Callable[[], Sequence[bytes]]
     document: bool = False
+    lines: bool = False
+    make: Callable[[bytes], bytes] | None = None
+    time_s: float = TIME_S
 
     @property
     def inputs(self) -> Sequence[bytes]:
@@ -81,8 +91,12 @@ class Reader:
 
     def content(self, data: bytes) -> bytes:
         """One of the seeds, changed as these bytes choose."""
+        if self.make is not None:
+            return self.make(data)
         choices = Choices(data)
         seed = choices.one_of(self.inputs)
+        if self.lines and choices.below(4):
+            return _changed_line(seed, choices)
         if not self.document or choices.below(8) == 0:
             return changed_bytes(seed, choices)
         packed_too = seed.startswith(b"\x1f\x8b")
@@ -99,29 +113,53 @@ def _kept(made: Callable[[], Sequence[bytes]]) -> Sequence[bytes]:
     return made()
 
 
+def _changed_line(seed: bytes, choices: Choices) -> bytes:
+    lines = seed.splitlines()
+    at = choices.below(len(lines))
+    lines[at] = json.dumps(changed_document(json.loads(lines[at]), choices)).encode()
+    return b"\n".join(lines) + b"\n"
+
+
+def look_once() -> None:
+    """From now on what was read is looked at in one way, chosen by the file's content. Of many inputs, all ways see
+    some, and each input takes a part of the time."""
+    global _looks_once
+    _looks_once = True
+
+
+_looks_once = False
+
+
+def _look(path: Path, *looks: Callable[[], object]) -> None:
+    """In all these ways, each of which may refuse what the others take."""
+    for look in (looks[zlib.crc32(path.read_bytes()) % len(looks)],) if _looks_once else looks:
+        with contextlib.suppress(StatsNetError):
+            look()
+
+
 def _signature(path: Path) -> None:
     signature = load_signature(path)
-    _shown(signature_report(signature))
-    for level in ("statistical", "coarse"):
-        if signature.level == "full":
-            coarsen(signature, level, cost_of)  # type: ignore[arg-type]
-    for cluster in signature.clusters:
-        cost_of(cluster.op, cluster.args, cluster.outputs)
-        if is_replayable(cluster.op):
-            misfit(cluster.op, cluster.args)
-        _within(lambda cluster=cluster: readings([cluster]))  # type: ignore[misc]
-    for motif in signature.motifs:
-        _within(lambda motif=motif: readings([signature.clusters[i] for i in motif.clusters]))  # type: ignore[misc]
-    _within(lambda: target_of(signature))
-    _within(lambda: manifest_of_signature(signature, "signature"))
-    _within(lambda: problems_of_signature(signature, coarse_arguments))
-    signature_section("signature", signature)
+    clusters = signature.clusters
+    _look(
+        path,
+        lambda: _shown(signature_report(signature)),
+        lambda: coarsen(signature, "coarse", cost_of),
+        lambda: coarsen(signature, "statistical", cost_of),
+        lambda: _each(clusters, lambda c: cost_of(c.op, c.args, c.outputs)),
+        lambda: _each(clusters, lambda c: misfit(c.op, c.args) if is_replayable(c.op) else None),
+        lambda: _each(clusters, lambda c: readings([c])),
+        lambda: _each(signature.motifs, lambda motif: readings([clusters[i] for i in motif.clusters])),
+        lambda: target_of(signature),
+        lambda: manifest_of_signature(signature, "signature"),
+        lambda: problems_of_signature(signature, coarse_arguments),
+        lambda: signature_section("signature", signature),
+    )
 
 
-def _within(part: Callable[[], object]) -> None:
-    """A part that may refuse what the others take."""
-    with contextlib.suppress(StatsNetError):
-        part()
+def _each(parts: Iterable[T], look: Callable[[T], object]) -> None:
+    for part in parts:
+        with contextlib.suppress(StatsNetError):
+            look(part)
 
 
 def _shown(report: Sequence[Any]) -> None:
@@ -136,20 +174,25 @@ def _shown(report: Sequence[Any]) -> None:
 
 def _spec(path: Path) -> None:
     spec = load_spec(path)
-    _shown(proxy_report(spec, None))
-    proxy_section("proxy", spec, None, None)
-    source_of(spec)
-    audit_file(path, path.name)
+    _look(
+        path,
+        lambda: _shown(proxy_report(spec, None)),
+        lambda: proxy_section("proxy", spec, None, None),
+        lambda: source_of(spec),
+        lambda: audit_file(path, path.name),
+    )
 
 
 def _fit(path: Path) -> None:
     fit = load_fit(path)
-    _shown(fit_report(fit))
     spec = _shipped_spec() if fit.simulation is None else seeds.simulator_proxy_of_two().spec
-    if fit.simulation is not None:
-        _within(lambda: manifest_of_simulation(spec, fit))
-    proxy_section("proxy", spec, fit, None)
-    _within(lambda: texts_of(spec, fit))
+    _look(
+        path,
+        lambda: _shown(fit_report(fit)),
+        lambda: None if fit.simulation is None else manifest_of_simulation(spec, fit),
+        lambda: proxy_section("proxy", spec, fit, None),
+        lambda: texts_of(spec, fit),
+    )
 
 
 @cache
@@ -159,25 +202,35 @@ def _shipped_spec() -> ProxySpec:
 
 def _result(path: Path) -> None:
     result = load_result(path)
-    _shown(validation_report(result))
-    result_section("result", result)
-    _within(lambda: _shown(standings_report(standings([NamedResult(name=name, result=result) for name in ("a", "b")]))))
+    both = [NamedResult(name=name, result=result) for name in ("a", "b")]
+    _look(
+        path,
+        lambda: _shown(validation_report(result)),
+        lambda: result_section("result", result),
+        lambda: _shown(standings_report(standings(both))),
+    )
 
 
 def _scenario(path: Path) -> None:
     result = load_scenario(path)
-    _shown(scenario_report(result))
-    scenario_section("scenario", result)
     both = [NamedScenario(name=name, result=result) for name in ("a", "b")]
-    _within(lambda: _shown(scenario_standings_report(scenario_standings(both))))
-    audit_file(path, path.name)
+    _look(
+        path,
+        lambda: _shown(scenario_report(result)),
+        lambda: scenario_section("scenario", result),
+        lambda: _shown(scenario_standings_report(scenario_standings(both))),
+        lambda: audit_file(path, path.name),
+    )
 
 
 def _search(path: Path) -> None:
-    spec = _shipped_spec()
-    proxy_section("proxy", spec, None, load_search(path))
-    front_svg(load_search(path))
-    audit_file(path, path.name)
+    search = load_search(path)
+    _look(
+        path,
+        lambda: proxy_section("proxy", _shipped_spec(), None, search),
+        lambda: front_svg(search),
+        lambda: audit_file(path, path.name),
+    )
 
 
 def _cache(path: Path) -> None:
@@ -190,6 +243,22 @@ def _cache(path: Path) -> None:
 def _packed(path: Path) -> None:
     for file in packed.files(path):
         packed.read(file, 1 << 20)
+
+
+def _journal(path: Path) -> None:
+    """As `synthesize --resume` goes on with it."""
+    storage = OwnJournal(path=path, resume=True)
+    with storage.held(), contextlib.closing(Study(storage, result_seeds.SEARCH)) as study:
+        study.tried()
+        study.claim(9)
+
+
+def _joined(path: Path) -> None:
+    """An execution trace beside a recording that lacks shapes."""
+    trace = path.with_name("ab")
+    if not trace.exists():
+        trace.write_bytes(seeds.trace_without_shapes())
+    read_kineto(trace, execution_trace=path)
 
 
 def _text(read: Callable[[str], object]) -> Callable[[Path], object]:
@@ -214,9 +283,14 @@ READERS: dict[str, Reader] = {
         Reader(name="cache.json", read=_cache, seeds=seeds.cache_entries, document=True),
         Reader(name="table.csv", read=lambda p: read_all([p]), seeds=seeds.tables),
         Reader(name="packed.zip", read=_packed, seeds=seeds.archives),
-        Reader(name="log.jsonl", read=lambda p: RoundsLog(p, here="here"), seeds=result_seeds.logs),
+        Reader(name="log.jsonl", read=lambda p: RoundsLog(p, here="here"), seeds=result_seeds.logs, lines=True),
+        Reader(name="journal.log", read=_journal, seeds=result_seeds.journals, lines=True),
+        Reader(name="risk.json", read=load_risk, seeds=seeds.risks, document=True),
+        Reader(name="joined_nodes.json", read=_joined, seeds=seeds.execution_traces, document=True),
         Reader(name="mix.yaml", read=load_mix_file, seeds=seeds.mix_files),
         Reader(name="mix_text.txt", read=_text(parse_mix), seeds=seeds.mix_texts),
         Reader(name="settings.txt", read=_text(parse_settings), seeds=seeds.settings),
+        Reader(name="command.json", read=commands.run_line, seeds=commands.command_lines, make=commands.changed_line,
+               time_s=20.0),
     )
 }  # fmt: skip

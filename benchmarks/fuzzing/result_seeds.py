@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tempfile
+from pathlib import Path
 
 from statsnet.environment import describe
 from statsnet.measure.rounds_log import Logged
@@ -36,6 +39,9 @@ from statsnet.signatures.scenarios import (
     UnderSetting,
 )
 from statsnet.signatures.timing import ProcessPower, Timing
+from statsnet.synthesis.search_identity import SearchIdentity
+from statsnet.synthesis.study import Study
+from statsnet.synthesis.study_storage import OwnJournal
 
 
 def searches() -> list[bytes]:
@@ -117,3 +123,23 @@ def logs() -> list[bytes]:
     logged = Logged(timing=Timing(latency_s=(0.01,)), environment=describe("cpu"))
     line = {"subject": "a", "environment": "here", "began": 1, "processes": {"baseline": logged, "threads=1": logged}}
     return [(to_json(line) + "\n").encode() * 2]
+
+
+SEARCH = SearchIdentity(
+    mix="0", mode="inference", dtype="float32", budget_s=0.01, compression=None, effort="quick", counters="off", seed=0,
+    designs="0", program="0", environment={"device": "cpu", "device_name": "Z80"},  # type: ignore[typeddict-item]
+)  # fmt: skip
+
+
+def journals() -> list[bytes]:
+    """Of a search that has tried two designs and was killed in the third."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "journal")
+        storage = OwnJournal(path=path)
+        with storage.held(), contextlib.closing(Study(storage, SEARCH)) as study:
+            for number in range(3):
+                claim = study.claim(9)
+                assert claim is not None
+                if number < 2:
+                    study.finish(claim, (0.1 * number, 0.01), 0.01)
+        return [path.read_bytes()]

@@ -157,6 +157,14 @@ def _kernels(launched_by: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def trace_without_shapes() -> bytes:
+    """The step on a CPU, as torch records it where nobody asked for shapes."""
+    recorded = json.loads(traces()[0])
+    for event in recorded["traceEvents"]:
+        event["args"] = {k: v for k, v in event.get("args", {}).items() if not k.startswith(("Input", "Concrete"))}
+    return json.dumps(recorded).encode()
+
+
 def execution_traces() -> list[bytes]:
     recorded = json.loads(_recorded()[1])
     return [json.dumps({**recorded, "nodes": recorded["nodes"][: 5 * FEW]}).encode()]
@@ -221,6 +229,13 @@ def cache_entries() -> list[bytes]:
     value = {"measurement": measurement, "failures": [["aten.relu.default", "NotImplementedError"]], "launches": None,
              "reference_latency_s": 0.01}  # fmt: skip
     return [json.dumps({"value": value, "put_ns": 1}).encode()]
+
+
+def risks() -> list[bytes]:
+    """Two entries of a table of the risks of cut sizes."""
+    entry = {"operator": "gemm", "axis": "m", "decade": 9, "octaves": 1, "risk": 0.1, "pairs": 3}
+    entries = [entry, {**entry, "octaves": 2, "risk": 0.2}]
+    return [json.dumps({"kind": "statsnet.cut_risk", "schema_version": 2, "entries": entries}).encode()]
 
 
 def tables() -> list[bytes]:

@@ -122,6 +122,7 @@ def validate(
         limits=Limits(min_time_s=min_time_s, max_time_s=max_time_s),
         log_path=Path(log_path) if log_path is not None else None,
         models=tuple(map(parse_model, models)),
+        tell=lambda text: output.print_notes([text]),
     )
     opened = open_proxy(proxy, trust=trust)
     output.print_notes([opened.note] if opened.note else [])

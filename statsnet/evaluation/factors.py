@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from statsnet.environment import differences
-from statsnet.errors import MeasurementError
+from statsnet.errors import MeasurementError, lacks_memory
 from statsnet.evaluation.run_proxy import common_environment, proxy_job
 from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, suite_result
 from statsnet.measure.engine import Pool
@@ -57,13 +57,14 @@ def measure_fidelity(
     log: RoundsLog | None = None,
     pool: Pool | None = None,
     report: Report = silent,
+    tell: Callable[[str], object] = silent,
 ) -> tuple[Result, Fidelity]:
     """The suite's result at the baseline, and the factors of suite and proxy under every setting.
 
     In each round, every member and then the proxy runs in new processes that take turns: one for the baseline and one
     for each setting. Rounds go on until every factor is known to HALF_WIDTH. A setting in which a member or the proxy
-    does not run is left out and named in `failed`. What the `log` already holds is not measured again. With a `pool`,
-    its places measure a round's members and proxy at once.
+    does not run is left out and named in `failed`; `tell` is told its error, which may quote a private model. What the
+    `log` already holds is not measured again. With a `pool`, its places measure a round's members and proxy at once.
 
     Raises UsageError for a setting that a replayed member cannot follow, MeasurementError if no setting is left.
     """
@@ -82,6 +83,9 @@ def measure_fidelity(
         pool=pool,
         report=report,
     )
+    for setting in settings:
+        if failure := measured.failure(setting):
+            tell(f"{setting.name} is left out: {failure[1]}")
     baseline = [log.of(s, BASELINE) for s in subjects]
     here = [e for s in subjects for e in log.environments(s, BASELINE)]
     result = suite_result(proxy.spec, members, baseline, here)
@@ -109,22 +113,21 @@ class _Measured:
     subjects: Sequence[Subject]
     settings: Sequence[Setting]
 
-    def why_failed(self, setting: Setting) -> str | None:
-        return next((why for s in self.subjects if (why := self.log.failed(s, setting)) is not None), None)
+    def failure(self, setting: Setting) -> tuple[Subject, str] | None:
+        """The first that does not run in the setting, and its error."""
+        return next(((s, why) for s in self.subjects if (why := self.log.failed(s, setting)) is not None), None)
 
     def failed(self) -> tuple[FailedSetting, ...]:
-        causes = [(e.name, self.why_failed(e)) for e in self.settings]
-        return tuple(FailedSetting(name=name, cause=why) for name, why in causes if why is not None)
+        found = [(e.name, self.failure(e)) for e in self.settings]
+        return tuple(FailedSetting(name=name, cause=_told(*failure)) for name, failure in found if failure is not None)
 
     def skip(self, setting: Setting) -> bool:
-        failed = self.failed()
-        if len(failed) == len(self.settings):
+        failures = [self.failure(e) for e in self.settings]
+        if (first := failures[0]) is not None and all(failures):
             raise MeasurementError(
-                f"nothing runs under {failed[0].name}",
-                cause=failed[0].cause,
-                hint="leave it out of --settings",
+                f"nothing runs under {self.settings[0].name}", cause=first[1], hint="leave it out of --settings"
             )
-        return any(f.name == setting.name for f in failed)
+        return any(failure and e.name == setting.name for e, failure in zip(self.settings, failures, strict=True))
 
     def left(self) -> list[Setting]:
         return [e for e in self.settings if not self.skip(e)]
@@ -140,6 +143,11 @@ class _Measured:
         if known_well(self.factors()):
             return set()
         return {(s.identity, e.name) for s in self.subjects for e in self.left()}
+
+
+def _told(subject: Subject, why: str) -> str:
+    """An error as a result says it: a result is shared, and the error may quote a private model."""
+    return f"{subject.label} does not run there{', for memory is too short' if lacks_memory(why) else ''}"
 
 
 def subjects_of(proxy: ProxyFolder, members: Sequence[SuiteMember], device: str, limits: Limits) -> list[Subject]:

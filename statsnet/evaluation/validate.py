@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
@@ -30,6 +30,7 @@ from statsnet.profiling.replay_task import Replayed
 from statsnet.profiling.tasks import Profile
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
+from statsnet.proxy.private_fit import rounded_figures, rounded_target
 from statsnet.signatures.comparison import characteristics, same_work, summary
 from statsnet.signatures.computing import computing
 from statsnet.signatures.documents import Distances
@@ -48,7 +49,8 @@ class ValidateOptions:
     default 2; under settings, 2 to 8, until every factor is known well. `limits` bound a single measurement. With
     `log_path`, times under settings are kept in that file, and those that it already holds are not measured again.
     `models` run members that are not registered. With a `pool`, its places measure, each a whole round or all settings
-    of one subject; `models`, which are files of this machine, cannot run there."""
+    of one subject; `models`, which are files of this machine, cannot run there. `tell` is told why a setting is left
+    out: the result, which is shared, does not repeat what a model says."""
 
     rounds: int | None = None
     settings: Sequence[Setting] = ()
@@ -60,6 +62,7 @@ class ValidateOptions:
     log_path: Path | None = None
     models: Sequence[OwnModel] = ()
     pool: Pool | None = None
+    tell: Callable[[str], object] = silent
 
 
 def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Report = silent) -> Result:
@@ -104,6 +107,7 @@ def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> 
             log=log,
             pool=options.pool,
             report=report,
+            tell=options.tell,
         )
         other = "; a proxy of the workloads that run there can be compared with them"
         runtimes = {e.name for e in options.settings if RUNTIME in e.in_process}
@@ -148,13 +152,18 @@ def _measure_fit(
     recorded = None if elsewhere else _recorded(proxy)
     suite_s = sum(latency_with_ci(row).value for row in timings[:-1])
     proxy_s = latency_with_ci(timings[-1]).value
+    rows = tuple(_rows(targets, achieved, recorded, is_private=spec.level is not None))
+    figures = _mean_summary([summary(t, a) for t, a in zip(targets, achieved, strict=True)])
+    noise = summary(targets[0], targets[-1]) if rounds > 1 else None
+    if spec.level is not None:
+        figures, noise = rounded_figures(figures, rows), noise and rounded_figures(noise, kept=frozenset())
     fit = FitAgain(
         suite_latency_s=suite_s,
         proxy_latency_s=proxy_s,
         compression=suite_s / proxy_s,
-        characteristics=tuple(_rows(targets, achieved, recorded)),
-        summary=_mean_summary([summary(t, a) for t, a in zip(targets, achieved, strict=True)]),
-        noise=summary(targets[0], targets[-1]) if rounds > 1 else None,
+        characteristics=rows,
+        summary=figures,
+        noise=noise,
     )
     return result, fit, _count_notes(members, targets[0])
 
@@ -198,8 +207,11 @@ def _rows(
     targets: Sequence[Target],
     achieved: Sequence[Target],
     recorded: Mapping[tuple[str, str], float | None] | None,
+    *,
+    is_private: bool,
 ) -> list[CharacteristicAgain]:
-    """Means over the rounds. `noise` is the spread of the target between rounds, in the same terms as the error."""
+    """Means over the rounds; of private members, the target in few digits. `noise` is the spread of the target between
+    rounds, in the same terms as the error."""
     tables = [
         {(row.group, row.name): row for row in characteristics(t, a)} for t, a in zip(targets, achieved, strict=True)
     ]
@@ -213,6 +225,8 @@ def _rows(
         wanted = _known([row.target for row in per_round], pad)
         got = _known([row.achieved for row in per_round], pad)
         target, reached = _mean(wanted), _mean(got)
+        if is_private and target is not None:
+            target = rounded_target(target, key[0])
         rows.append(
             CharacteristicAgain(
                 group=key[0],
@@ -265,5 +279,6 @@ def _count_notes(members: Sequence[SuiteMember], target: Target) -> list[str]:
             continue
         before, now = member.signature.flops_per_step, fresh.signature.flops_per_step
         if not same_work(member.signature, fresh.signature):
-            notes.append(f"'{member.name}' is not what its signature says: {now:.4g} FLOPs a step against {before:.4g}")
+            times = f"{now / before:.2g} times its" if before else "other"
+            notes.append(f"'{member.name}' is not what its signature says: a step has {times} FLOPs")
     return notes

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from statsnet.profiling.costs.registry import find_formula
 from statsnet.profiling.operator_schemas import parameters_of
@@ -44,6 +44,11 @@ CHOICES = frozenset({"ord", "p", "norm", "exponent"})
 """Parameters that take a number and choose a kernel by it."""
 
 RANGES = frozenset({"arange", "range"})
+SLICES = frozenset({"slice_backward", "slice_scatter"})
+
+KEPT_PLACES = 128
+"""A place on an axis before this one is a step of a loop, or a choice. Others may be a token's id or a label: what
+selects one tells its order of magnitude, and a slice begins at 0."""
 
 POWERS = frozenset({"pow", "float_power", "_foreach_pow"})
 
@@ -56,9 +61,13 @@ def coarse_arguments(op: str, args: Sequence[Any]) -> list[Any]:
     if parameters is None and find_formula(op) is None:
         return [_coarse_integers(arg) for arg in coarse]
     for place, (name, kind) in enumerate(parameters or ()):
-        if place < len(coarse) and name not in CHOICES and (name in VALUES or "number" in kind or kind == "Tensor"):
+        if place >= len(coarse):
+            break
+        if name not in CHOICES and (name in VALUES or "number" in kind or kind == "Tensor"):
             coarse[place] = _coarse_integers(coarse[place], name)
-    if base_name(op) in RANGES:
+        elif name == "index":
+            coarse[place] = _coarse_place(coarse[place])
+    if base_name(op) in RANGES or (base_name(op) in SLICES and _is_far(parameters or (), args)):
         coarse = _from_zero(parameters or (), args, coarse)
     if base_name(op).rstrip("_") in POWERS and len(args) > 1 and _is_floating(args[0]):
         coarse[1] = [*map(coarse_exponent, args[1])] if isinstance(args[1], list) else coarse_exponent(args[1])
@@ -97,8 +106,16 @@ def _coarse_integers(value: Any, name: str = "") -> Any:
     return coarse_integer(value, name) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _coarse_place(value: Any) -> Any:
+    """An index. One that is rounded becomes a smaller one, so that the axis has it."""
+    if not _is_whole(value) or abs(value) < KEPT_PLACES:
+        return value
+    size = 10 ** (len(str(abs(value))) - 1)
+    return size if value > 0 else -size
+
+
 def _from_zero(parameters: Sequence[tuple[str, str]], args: Sequence[Any], coarse: list[Any]) -> list[Any]:
-    """A range as long as the one asked for, that begins at 0. Where it begins is a value, and how long it is a size."""
+    """A range or slice as long as the one asked for, from 0 on: where it begins is a value, how long it is a size."""
     place = {name: i for i, (name, _) in enumerate(parameters) if i < len(args)}
     given = {name: args[place[name]] for name in ("start", "end", "step") if name in place}
     if not all(isinstance(v, int) and not isinstance(v, bool) for v in given.values()):
@@ -107,6 +124,20 @@ def _from_zero(parameters: Sequence[tuple[str, str]], args: Sequence[Any], coars
     exact = {"start": 0, "end": given.get("end", 0) - begin, "step": given.get("step", 1)}
     return [exact[parameters[i][0]] if i < len(parameters) and parameters[i][0] in given else c
             for i, c in enumerate(coarse)]  # fmt: skip
+
+
+def _is_far(parameters: Sequence[tuple[str, str]], args: Sequence[Any]) -> bool:
+    """Whether a slice begins at a place that may be a value, and ends on its axis: then its length is an axis."""
+    given = {name: value for (name, _), value in zip(parameters, args, strict=False)}
+    begin, end = given.get("start"), given.get("end")
+    if not (_is_whole(begin) and _is_whole(end)) or given.get("step", 1) != 1 or begin * end < 0:
+        return False
+    sizes = {n for tensor in tensors_of(args[:2]) for n in tensor.shape}
+    return min(abs(begin), abs(end)) >= KEPT_PLACES and end - begin in sizes
+
+
+def _is_whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def coarse_exponent(value: Any) -> Any:

@@ -5,17 +5,19 @@ Exact rates are a fingerprint: whoever guesses a model can compute its FLOPs per
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import with_tuples
 from statsnet.blocks.operator import OperatorKind
-from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, SpecBlock, Uncovered
+from statsnet.signatures.documents import Characteristic, Distances, Fit, ProxySpec, SpecBlock, Uncovered
 from statsnet.signatures.products import Product
 from statsnet.signatures.rounding import PRIVATE_DIGITS, SMALL, binned_size, in_steps, is_of_bins, rounded
 from statsnet.signatures.simulation import LeftOut, SimulationFit
+
+D = TypeVar("D", bound=Distances)
 
 OF_THE_PROXY = frozenset(
     {"budget_s", "step_latency_s", "step_latency_error", "coefficient_of_variation", "parameter_count",
@@ -28,17 +30,9 @@ def without_fingerprints(fit: Fit) -> Fit:
     """The fit with what was asked for rounded to PRIVATE_DIGITS, peak memory to a power of two, and errors against
     these: errors against exact figures would give the figures away."""
     rows = tuple(_rounded(row) for row in fit.characteristics)
-    found = {row.name: row for row in rows}
-    known = {f.name: getattr(fit.summary, f.name) for f in fields(FitSummary) if f.name not in OF_THE_PROXY}
-    figures: dict[str, Any] = {n: rounded(v, PRIVATE_DIGITS) for n, v in known.items() if v is not None}
-    for name in ("flops_per_s", "bytes_per_s"):
-        if f"{name}_error" in figures:
-            figures[f"{name}_error"] = _ratio(found[name]) - 1.0
-    if "launches_per_s_ratio" in figures:
-        figures["launches_per_s_ratio"] = _ratio(found["launches_per_s"])
     uncovered = fit.uncovered and tuple(map(_rounded_cover, fit.uncovered))
     simulation = fit.simulation and _rounded_simulation(fit.simulation)
-    summary = replace(fit.summary, **figures)
+    summary = rounded_figures(fit.summary, rows)
     return replace(fit, characteristics=rows, summary=summary, uncovered=uncovered, simulation=simulation)
 
 
@@ -130,11 +124,26 @@ def _rounded_cover(cover: Uncovered) -> Uncovered:
     return replace(cover, share=rounded(cover.share, PRIVATE_DIGITS), fits_from_s=fits)
 
 
+def rounded_figures(summary: D, rows: Sequence[Characteristic] = (), kept: Set[str] = OF_THE_PROXY) -> D:
+    """With PRIVATE_DIGITS, but for those `kept`; errors of rates are against the rounded ones in `rows`."""
+    found = {row.name: row for row in rows}
+    known = {f.name: getattr(summary, f.name) for f in fields(summary) if f.name not in kept}
+    figures: dict[str, Any] = {n: rounded(v, PRIVATE_DIGITS) for n, v in known.items() if v is not None}
+    for name in ("flops_per_s", "bytes_per_s"):
+        if f"{name}_error" in figures and name in found:
+            figures[f"{name}_error"] = _ratio(found[name]) - 1.0
+    if "launches_per_s_ratio" in figures and "launches_per_s" in found:
+        figures["launches_per_s_ratio"] = _ratio(found["launches_per_s"])
+    return replace(summary, **figures)
+
+
+def rounded_target(target: float, group: str) -> float:
+    """What is asked for in a row of this group, as it is told of private members."""
+    return in_steps(target, 2) if group == "memory" else rounded(target, PRIVATE_DIGITS)
+
+
 def _rounded(row: Characteristic) -> Characteristic:
-    if row.target is None:
-        return row
-    told = in_steps(row.target, 2) if row.group == "memory" else rounded(row.target, PRIVATE_DIGITS)
-    return replace(row, target=told)
+    return row if row.target is None else replace(row, target=rounded_target(row.target, row.group))
 
 
 def _ratio(row: Characteristic) -> float:

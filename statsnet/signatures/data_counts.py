@@ -16,7 +16,7 @@ from typing import Any
 
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.coarse import CostOf, with_work
-from statsnet.signatures.model import Cluster
+from statsnet.signatures.model import Cluster, Memory
 from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.parameters import parameters_of, tensors_in
 from statsnet.signatures.rounding import SMALL, binned_size, dense_strides, in_steps, rounded
@@ -34,6 +34,13 @@ def with_told_counts(clusters: Sequence[Cluster], cost_of: CostOf) -> tuple[Clus
     widths = {n for c in clusters for tensor in parameters_of(c) for n in tensor["shape"]}
     spread = {n for c in clusters for n in _found(c)} - widths
     return tuple(_told(cluster, spread | _found(cluster), cost_of) for cluster in clusters)
+
+
+def told_memory(memory: Memory) -> Memory:
+    """Sizes of what such counts are in, with two digits: exact ones would tell the counts to whoever knows the rest."""
+    names = ("buffer_bytes", "input_bytes", "activation_bytes", "peak_bytes")
+    sizes = {name: value for name in names if (value := getattr(memory, name)) is not None}
+    return replace(memory, **{name: int(rounded(value)) for name, value in sizes.items()})
 
 
 def has_exact_count(cluster: Cluster) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, get_args
 
@@ -108,6 +108,11 @@ class GpuActivity:
         """The same on a machine that takes `factor` times as long. Energy and counters stay as they are."""
         kernels = tuple(replace(k, time_s=factor * k.time_s) for k in self.kernels)
         return replace(self, busy_time_s=factor * self.busy_time_s, kernels=kernels)
+
+    def without_grids(self, clusters: Set[int]) -> GpuActivity:
+        """The same without the grids and blocks of what these clusters launched."""
+        kernels = (replace(k, grid=None, block=None) if k.cluster in clusters else k for k in self.kernels)
+        return replace(self, kernels=tuple(kernels))
 
 
 def log2_histogram(seconds: Mapping[float, float]) -> Histogram:

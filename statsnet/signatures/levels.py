@@ -8,14 +8,14 @@ coarse       sizes in half octaves, counts in steps, and work, times and memory 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import get_args
 
 from statsnet.errors import UsageError
 from statsnet.signatures.coarse import CostOf, as_coarse
 from statsnet.signatures.collectives import kind_of
-from statsnet.signatures.data_counts import with_told_counts
+from statsnet.signatures.data_counts import told_memory, with_told_counts
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.merging import folded, merge
 from statsnet.signatures.model import Cluster, Level, Signature
@@ -52,11 +52,14 @@ def coarsen(signature: Signature, level: Level, cost_of: CostOf) -> Signature:
         )
     if level == signature.level:
         return signature
+    clusters = with_told_counts(signature.clusters, cost_of)
+    counted = {i for i, (exact, rough) in enumerate(zip(signature.clusters, clusters, strict=True)) if exact != rough}
     told = replace(
         signature,
         level=level,
-        clusters=tuple(map(_without_order, with_told_counts(signature.clusters, cost_of))),
-        measurements=tuple(_without_places(m, signature.clusters) for m in signature.measurements),
+        clusters=tuple(map(_without_order, clusters)),
+        memory=told_memory(signature.memory) if counted else signature.memory,
+        measurements=tuple(_told(m, signature.clusters, counted) for m in signature.measurements),
     )
     if level == "coarse":
         return in_canonical_order(as_coarse(told, RARE[level], cost_of))
@@ -68,10 +71,10 @@ def _without_order(cluster: Cluster) -> Cluster:
     return replace(cluster, args=args, outputs=outputs)
 
 
-def _without_places(measurement: Measurement, clusters: Sequence[Cluster]) -> Measurement:
+def _told(measurement: Measurement, clusters: Sequence[Cluster], counted: Set[int]) -> Measurement:
     """Where in a step a collective begins is told for all of its kind and phase together: by themselves, the places
-    would be the order of layers."""
-    if measurement.collectives is None:
-        return measurement
-    kinds = [(kind_of(c.op), c.phase) for c in clusters]
-    return replace(measurement, collectives=measurement.collectives.without_order(kinds))
+    would be the order of layers. The grids of kernels that `counted` clusters launch would tell their counts."""
+    gpu, collectives = measurement.gpu, measurement.collectives
+    if collectives is not None:
+        collectives = collectives.without_order([(kind_of(c.op), c.phase) for c in clusters])
+    return replace(measurement, gpu=gpu and gpu.without_grids(counted), collectives=collectives)

@@ -48,6 +48,12 @@ def set_usual(storage: Any, trial_id: int) -> dict[str, Any]:
     return dict(USUAL)
 
 
+def is_design(params: Mapping[str, Any]) -> bool:
+    """Whether they are parameters that a search may have chosen: a stranger's journal may hold any."""
+    choices = {"size": SIZES, "max_distinct": DISTINCT, "order": range(ORDERS), "seed": range(SEEDS), "share": SHARES}
+    return params.keys() == choices.keys() and all(params[name] in choices[name] for name in choices)
+
+
 def may_be_usual(params: Mapping[str, Any]) -> bool:
     """Whether a trial tries the usual design; one whose parameters are not all chosen yet may do so."""
     return not params.keys() >= USUAL.keys() or params == USUAL

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from statsnet.errors import StatsNetError, UsageError
 
 _LIBRARIES = {"alembic", "grpc", "optuna", "psycopg", "sqlalchemy"}
-_AT_OPENING = (ImportError, KeyError, RuntimeError, ValueError)
+_AT_OPENING = (AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError, ValueError)
 """A library that lacks another one, a study that was removed, tables of another version, a damaged line. Later, such
 errors are more likely our own."""
 
@@ -52,12 +52,16 @@ class StorageErrors:
         except Exception as error:
             if not (is_failure(error) or (opening and isinstance(error, _AT_OPENING))):
                 raise
-            cause = self._without_secrets(_cause(error))
-            raise StatsNetError(
-                f"the search's storage '{self.shown}' can not be used",
-                cause=cause,
-                hint=next((hint for word, hint in _HINTS if word in cause.lower()), _REACH),
-            ) from error
+            raise self.error(_cause(error)) from error
+
+    def error(self, cause: str) -> StatsNetError:
+        """What is said of a storage that is of no use."""
+        cause = self._without_secrets(cause)
+        return StatsNetError(
+            f"the search's storage '{self.shown}' can not be used",
+            cause=cause,
+            hint=next((hint for word, hint in _HINTS if word in cause.lower()), _REACH),
+        )
 
     def _without_secrets(self, text: str) -> str:
         for secret in self.secrets:

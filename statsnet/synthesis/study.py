@@ -8,6 +8,7 @@ long is lost, and another one takes its place.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from statsnet.deadline import Clock
 from statsnet.errors import UsageError
-from statsnet.synthesis.design_space import design_of, may_be_usual, propose, set_usual
+from statsnet.synthesis.design_space import design_of, is_design, may_be_usual, propose, set_usual
 from statsnet.synthesis.problem import Design
 from statsnet.synthesis.search_identity import SearchIdentity
 from statsnet.synthesis.storage_errors import is_failure, may_pass
@@ -253,14 +254,13 @@ class Study:
         return self._patiently(lambda: [self._tried(t) for t in self._trials() if t.values])
 
     def _tried(self, trial: Any) -> Tried:
+        """Raises StatsNetError for a trial that no search writes."""
+        values, budget_s = tuple(trial.values), trial.user_attrs.get(_BUDGET_S)
+        times = [v for v in (*values, budget_s) if isinstance(v, int | float) and 0 <= v < math.inf]
+        if len(values) != 2 or len(times) != 3 or not is_design(trial.params):
+            raise self._where.errors.error(f"its trial {trial.number} is damaged")
         design, share = design_of(trial.params, self._seed)
-        return Tried(
-            number=trial.number,
-            design=design,
-            share=share,
-            values=tuple(trial.values),
-            budget_s=trial.user_attrs[_BUDGET_S],
-        )
+        return Tried(number=trial.number, design=design, share=share, values=values, budget_s=budget_s)
 
     def _trials(self) -> list[Any]:
         return list(self._study.get_trials(deepcopy=False))

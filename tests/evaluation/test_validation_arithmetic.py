@@ -19,8 +19,11 @@ from statsnet.evaluation.factors import (
 )
 from statsnet.evaluation.suite import SuiteMember
 from statsnet.evaluation.validate import _rows
+from statsnet.proxy.private_fit import rounded_figures
+from statsnet.signatures.documents import Distances
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.results import CharacteristicAgain
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import parse_settings
 
@@ -136,10 +139,26 @@ class _Target:
         self.category_shares = categories
 
 
+def _again(targets: Any, achieved: Any, *, is_private: bool = False) -> list[CharacteristicAgain]:
+    return _rows(targets, achieved, {("rate", "flops_per_s"): 99.0}, is_private=is_private)
+
+
+def test_of_private_members_few_digits_are_told() -> None:
+    """Errors against exact rates would give the rates away."""
+    (row,) = (r for r in _again([_Target(123.456)], [_Target(100.0)], is_private=True) if r.name == "flops_per_s")
+    assert (row.target, row.achieved) == (123.0, 100.0)
+    assert row.error == pytest.approx(100 / 123 - 1)
+    exact = Distances(category_total_variation=0.123456, flops_per_s_error=-0.18999, idle_share_achieved=0.123456)
+    told = rounded_figures(exact, [row])
+    assert (told.category_total_variation, told.idle_share_achieved) == (0.123, 0.123456)
+    assert told.flops_per_s_error == row.error
+    assert rounded_figures(exact, kept=frozenset()).idle_share_achieved == 0.123
+
+
 def test_a_class_that_one_round_missed_counts_as_no_share() -> None:
     targets = [_Target(100.0, gemm=0.9, sort=0.1), _Target(110.0, gemm=1.0)]
     achieved = [_Target(126.0, gemm=1.0), _Target(126.0, gemm=1.0)]
-    rows = {row.name: row for row in _rows(targets, achieved, {("rate", "flops_per_s"): 99.0})}  # type: ignore[arg-type]
+    rows = {row.name: row for row in _again(targets, achieved)}
     assert rows["sort"].target == pytest.approx(0.05)
     assert rows["sort"].error == pytest.approx(-0.05)
     assert rows["sort"].noise == pytest.approx(0.1)

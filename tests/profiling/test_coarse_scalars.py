@@ -101,6 +101,12 @@ LIST = {"tensors": [FLOATS, FLOATS]}
         ("aten.view.default", [FLOATS, [3, 777]], [FLOATS, [3, 777]]),
         ("aten.slice.Tensor", [FLOATS, 1, 37, 9223372036854775807, 1], [FLOATS, 1, 37, 9223372036854775807, 1]),
         ("aten.topk.default", [FLOATS, 37, -1, True, True], [FLOATS, 37, -1, True, True]),
+        ("aten.select_backward.default", [FLOATS, [4, 60_000], 1, 31_337], [FLOATS, [4, 60_000], 1, 10_000]),
+        ("aten.select_backward.default", [FLOATS, [4, 60_000], 1, -28_662], [FLOATS, [4, 60_000], 1, -10_000]),
+        ("aten.select_backward.default", [FLOATS, [4, 60_000], 1, 127], [FLOATS, [4, 60_000], 1, 127]),
+        ("aten.slice_backward.default", [FLOATS, [60_000], 0, 31_337, 31_339, 1], [FLOATS, [60_000], 0, 0, 2, 1]),
+        ("aten.slice_backward.default", [FLOATS, [60_000], 0, -28_663, -28_661, 1], [FLOATS, [60_000], 0, 0, 2, 1]),
+        ("aten.slice_backward.default", [FLOATS, [512], 0, 256, 2**63 - 1, 1], [FLOATS, [512], 0, 256, 2**63 - 1, 1]),
         ("aten.linalg_vector_norm.default", [FLOATS, 7, [5]], [FLOATS, 7, [5]]),
     ],
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from clusters import cluster, tensor
+from clusters import addmm, cluster, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_what_is_found_is_told_roughly(op: str, args: list[Any], outputs: list[A
     assert told(rough) == (rough,)
 
 
+LAYER = addmm(4, 64, 64)
 FOUND = cluster("aten.masked_select.default", [tensor(4000), tensor(4000, dtype="bool")], tensor(N))
 
 
@@ -175,7 +177,8 @@ def test_what_a_level_tells_of_stored_counts_is_rough(level: str) -> None:
 
 def test_each_level_is_audited() -> None:
     gradient = cluster("aten.clone.default", [tensor(50_000, 64, sparse=N)], tensor(50_000, 64, sparse=N))
-    memory = Memory(parameter_count=1, parameter_bytes=4, buffer_bytes=0, input_bytes=0)
+    memory = Memory(parameter_count=1, parameter_bytes=4, buffer_bytes=0, input_bytes=16_000, activation_bytes=123_456,
+                    peak_bytes=139_460)  # fmt: skip
     signature = Signature(mode="inference", dtype="float32", clusters=(FOUND, gradient), memory=memory)
     assert str(N) in str(signature.to_dict()), "at level full, counts are exact"
     for level in ("statistical", "coarse"):
@@ -183,3 +186,7 @@ def test_each_level_is_audited() -> None:
         assert str(N) not in str(rough.to_dict())
         assert problems_of_signature(rough) == []
         assert {t["sparse"] for c in rough.clusters for t in c.args if "sparse" in t} == {1024}
+    assert rough.memory.activation_bytes not in (123_456, 120_000), "coarse sizes are in larger steps"
+    rough = coarsen(signature, "statistical", cost_of)
+    assert (rough.memory.activation_bytes, rough.memory.peak_bytes) == (120_000, 140_000), "exact ones tell the counts"
+    assert coarsen(replace(signature, clusters=(LAYER,)), "statistical", cost_of).memory == memory

@@ -303,6 +303,7 @@ def test_kernels_and_counters_are_merged_with_their_clusters(signature: Signatur
     assert merged.gpu.counters.clusters["dram_bytes"] == (3.0, 2.0, 1.0)
     assert merged.gpu.counters.clusters["l2_hit_rate"][0] == pytest.approx(0.5, abs=1e-3)
     assert sum(k.launches for k in merged.gpu.kernels) == 18
+    assert {k.grid for k in gpu.without_grids({2, 4}).kernels} == {(0, 1, 1), (1, 1, 1), None, (3, 1, 1), (5, 1, 1)}
     coarse = coarsen(dataclasses.replace(signature, measurements=(measured,)), "coarse", cost_of).measurements[0].gpu
     assert coarse is not None
     assert {k.grid for k in coarse.kernels} == {None}
