@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -241,7 +242,9 @@ def default_name(asked: Asked, shared: Mapping[str, str] = MappingProxyType({}))
 
 
 def _called(mix: str, mode: str, profiles: str | None) -> list[str]:
-    """What a proxy calls signature files whose names it must not tell."""
+    """What a proxy calls signature files whose names it must not tell. Only a terminal is told: logs are shared."""
+    if not sys.stderr.isatty():
+        return []
     from statsnet.signatures.database import ProfilesDB
     from statsnet.signatures.mix import shared_names
 

@@ -104,7 +104,7 @@ def test_without_the_library(
     assert "pip install 'statsnet[scenarios]'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("form", ["markdown", "csv", "json", "html"])
+@pytest.mark.parametrize("form", ["markdown", "csv", "html"])
 def test_forms_of_a_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
