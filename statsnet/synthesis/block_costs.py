@@ -1,4 +1,5 @@
-"""What each block costs, as columns of the integer program: first measured alone, then learnt in place."""
+"""What each block costs, as columns of the integer program: first measured alone, then learnt in place. *Alone* is
+outside of any network, in turn with other blocks (blocks_in_turn.py)."""
 
 from __future__ import annotations
 
@@ -135,7 +136,8 @@ class BlockCosts:
                     continue
                 if resized.key not in known:
                     known[resized.key] = resized
-                    origins.setdefault(resized.identity, origin)
+                    if resized.identity not in self.block_loads:
+                        origins.setdefault(resized.identity, origin)
                     if block.key in optimizers:
                         parameter_ratio = parameter_count(resized) / parameter_count(block)
                         groups = scaled(optimizers[block.key].groups, parameter_ratio)

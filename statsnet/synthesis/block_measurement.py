@@ -57,9 +57,9 @@ class BlockPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockMeasurement:
-    """One use of a block alone. `launches` are a GPU's kernels in their order, each with the index of its operators
-    among those of both parts. `reference_latency_s` is the reference network's step meanwhile. `refused` is the
-    exception of a block that does not run; nothing can be made of it."""
+    """One use of a block outside of any network, in turn with others. `launches` are a GPU's kernels in their order,
+    each with the index of its operators among those of both parts. `reference_latency_s` is the reference network's
+    step meanwhile. `refused` is the exception of a block that does not run; nothing can be made of it."""
 
     block: BlockPart
     optimizer: BlockPart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ Measure = Callable[[Sequence[Candidate], Callable[[int], None]], list[BlockMeasu
 """Measures these candidates in one process; its second argument is told the index of each candidate as it begins."""
 
 BLOCK_LIMIT_S, BLOCK_RUNS = 600.0, 200
-"""A block hangs if its process says nothing for so long, and so many runs of the longest of its blocks."""
+"""A block hangs if its process says nothing for so long, and so many runs of all its blocks, which take turns."""
 
 PARTS = 2
 """Each place of a pool measures so many parts of the blocks: the last to end is waited for by the others."""
@@ -66,7 +67,7 @@ def fastest_measurements(
 
 def silence_s(some: Sequence[Candidate]) -> float:
     """How long a process may say nothing while it measures these."""
-    return BLOCK_LIMIT_S + BLOCK_RUNS * max(c.time_s for c in some)
+    return BLOCK_LIMIT_S + BLOCK_RUNS * math.fsum(c.time_s for c in some)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,8 +106,12 @@ class LiveBench:
             with speed.network_folder() as reference:
 
                 def measure(some: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
+                    told: set[int] = set()
+
                     def begin(number: int) -> None:
-                        self.setup.stages.advance(1 / (processes * self.setup.effort.candidates))
+                        if number not in told:
+                            self.setup.stages.advance(1 / (processes * self.setup.effort.candidates))
+                        told.add(number)
                         begun(number)
 
                     task = self._blocks_task(some, reference)

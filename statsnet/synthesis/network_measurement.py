@@ -107,7 +107,7 @@ def merge_signatures(signatures: Sequence[Signature], middle: int) -> Signature:
     measurement = replace(
         measurements[middle],
         step_latency_s=tuple(t for m in measurements for t in m.step_latency_s),
-        cluster_time_s=tuple(_median(values) for values in times),
+        cluster_time_s=tuple(_median(_without_outliers(values)) for values in times),
         framework_time_s=_median([m.framework_time_s for m in measurements]),
         idle_time_s=_median([m.idle_time_s for m in measurements]),
     )
@@ -115,6 +115,10 @@ def merge_signatures(signatures: Sequence[Signature], middle: int) -> Signature:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    """Without outliers."""
     known = [v for v in values if v is not None]
-    return median(v for v in known if v <= OUTLIER * min(known)) if known else None
+    return median(known) if known else None
+
+
+def _without_outliers(values: Iterable[float | None]) -> list[float]:
+    known = [v for v in values if v is not None]
+    return [v for v in known if v <= OUTLIER * min(known)]

@@ -72,10 +72,14 @@ class SingleBlock:
         """One step of this block alone."""
         run_in_turn([self])
 
-    def prepare(self) -> None:
-        """What a network does before its step."""
+    def forget(self) -> None:
+        """What a run leaves behind."""
         self.y, self.gradients = None, ()
         self.module.zero_grad(set_to_none=True)
+
+    def prepare(self) -> None:
+        """What a network does before its step."""
+        self.forget()
         self.given = self._input()
 
     def write_operand(self, run: Callable[[SingleBlock], object]) -> None:
@@ -131,13 +135,21 @@ class SingleBlock:
         tensors = [self.y, *self.gradients, *self.module.parameters(), *self.indices]
         if not self.indices:
             tensors += [self.x, self.source]
-        return sum(t.numel() * t.element_size() for t in tensors if t is not None)
+        if self.optimizer is not None:
+            tensors += [v for state in self.optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
+        values = [t._values() if t.is_sparse else t for t in tensors if t is not None]
+        return sum(t.numel() * t.element_size() for t in values)
 
 
-def run_in_turn(blocks: Sequence[SingleBlock], flush: Callable[[], object] = lambda: None) -> None:
+def run_in_turn(
+    blocks: Sequence[SingleBlock],
+    flush: Callable[[], object] = lambda: None,
+    begin: Callable[[int], object] = lambda _: None,
+) -> None:
     """One step of all these blocks, as in a network: the forward passes of all come first, then the backward passes in
     reverse order, then the optimizers. So each finds its operands where others have left them in the meantime; `flush`
-    runs before each pass, for few blocks leave them in the caches. Their segments: see `segment_name`."""
+    runs before each pass, for few blocks leave them in the caches. `begin` is told each block's place before it runs.
+    Their segments: see `segment_name`."""
     for block in blocks:
         block.prepare()
     placed = list(enumerate(blocks))
@@ -152,6 +164,7 @@ def run_in_turn(blocks: Sequence[SingleBlock], flush: Callable[[], object] = lam
             flush()
             some[0][1].warm_framework()
         for i, block in some:
+            begin(i)
             block.write_operand(run)
             with record_function(f"segment:{segment_name(segment, i)}"):
                 run(block)

@@ -42,10 +42,6 @@ from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.single_block import IdleStep, SingleBlock, run_in_turn
 from statsnet.workloads.settings import convert_module, record, wrap_step
 
-LOOKS_BESIDE = 2
-"""So many looks at the reference network before a block, and as many after it, say how fast the machine was meanwhile.
-Neighbours come and go within seconds."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleTimes:
@@ -102,17 +98,17 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
             stage = f"measuring block {number + 1} of {total}"
             context.say(Event(progress=Progress(stage=stage, done=number / total), item=number))
             try:
-                block = self._block(placed, in_turn.device)
-                block.run()
-                ready[number] = block
+                ready[number] = self._block(placed, in_turn.device)
+                ready[number].run()
             except StatsNetError:
                 raise
             except Exception as error:
+                ready.pop(number, None)
                 measured[number] = _refused(error, in_turn.device)
             if in_turn.is_full([*ready.values()]):
-                measured |= _measured(ready, in_turn)
+                measured |= _measured(ready, in_turn, context)
                 ready.clear()
-        measured |= _measured(ready, in_turn)
+        measured |= _measured(ready, in_turn, context)
         return [measured[number] for number in range(total)]
 
     def launch(self, context: Context) -> None:
@@ -127,19 +123,23 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
         return SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
 
 
-def _measured(ready: Mapping[int, SingleBlock], in_turn: BlocksInTurn) -> dict[int, BlockMeasurement]:
+def _measured(ready: Mapping[int, SingleBlock], in_turn: BlocksInTurn, context: Context) -> dict[int, BlockMeasurement]:
     """These blocks, in turn. If one of them raises an exception after it has run once, each by itself."""
     if not ready:
         return {}
+    numbers = [*ready]
     try:
-        return dict(zip(ready, in_turn.measure([*ready.values()]), strict=True))
+        found = in_turn.measure([*ready.values()], lambda place: context.say(Event(item=numbers[place])))
+        return dict(zip(numbers, found, strict=True))
     except StatsNetError:
         raise
     except Exception as error:
         refused = _refused(error, in_turn.device)
         if len(ready) == 1:
             return dict.fromkeys(ready, refused)
-        each = [_measured({number: block}, in_turn) for number, block in ready.items()]
+        for block in ready.values():
+            block.forget()
+        each = [_measured({number: block}, in_turn, context) for number, block in ready.items()]
         return {number: one for some in each for number, one in some.items()}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from statsnet.measure.task import Context
+from statsnet.measure.task import Context, Event
 from statsnet.proxy.towers import Placed
 from statsnet.synthesis import tasks
 from statsnet.synthesis.blocks_in_turn import BlocksInTurn
@@ -33,7 +33,9 @@ def test_the_passes_of_all_blocks_come_one_after_the_other(monkeypatch: pytest.M
             run(block)
 
         monkeypatch.setattr(SingleBlock, name, logged)
-    run_in_turn([first, second], lambda: log.append(("flush", -1)))
+    begun: list[int] = []
+    run_in_turn([first, second], lambda: log.append(("flush", -1)), begun.append)
+    assert begun == [0, 1, 1, 0, 0]
     assert log == [
         ("flush", -1), ("forward", 0), ("forward", 1),
         ("flush", -1), ("backward", 1), ("backward", 0),
@@ -70,13 +72,24 @@ def test_a_block_that_fails_later_does_not_cost_the_others(monkeypatch: pytest.M
     assert square.refused is None and square.block.operators
 
 
+def test_each_block_says_when_it_takes_its_turn() -> None:
+    """So that one that ends the process among others is the one to be left out."""
+    said: list[int] = []
+
+    def say(event: Event) -> None:
+        said.extend([] if event.item is None else [event.item])
+
+    MeasureBlocks(blocks=(WIDE, SQUARE), mode="inference", dtype="float32").run(Context(say=say))
+    assert said == [0, 1, 0, 1]
+
+
 def test_many_large_blocks_are_measured_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("statsnet.synthesis.blocks_in_turn.MOST_BYTES", 1)
     parts: list[int] = []
 
-    def measured(ready: Any, in_turn: Any, run: Any = tasks._measured) -> Any:
+    def measured(ready: Any, *others: Any, run: Any = tasks._measured) -> Any:
         parts.append(len(ready))
-        return run(ready, in_turn)
+        return run(ready, *others)
 
     monkeypatch.setattr(tasks, "_measured", measured)
     found = MeasureBlocks(blocks=(WIDE, SQUARE), mode="inference", dtype="float32").run(Context())
