@@ -33,8 +33,6 @@ from statsnet.synthesis.network_measurement import (
 from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 from statsnet.units import plural
 
-IDLE_PROCESSES = 1
-
 LOOKED_S = 0.3
 """Every command waits for it, even one that measures nothing else."""
 
@@ -175,32 +173,18 @@ class LiveBench:
         return list(zip(candidates, counted, strict=True))
 
     def idle_s(self, optimizers: Iterable[str], speed: MachineSpeed) -> dict[str, float]:
-        """The fastest of several processes."""
         names = sorted(set(optimizers))
         if self.setup.mode != "training" or not names:
             return {}
-
-        def measure() -> list[IdleTimes]:
-            with speed.network_folder() as reference:
-                task = MeasureIdleStep(
-                    optimizers=tuple(names),
-                    dtype=self.setup.dtype,
-                    device=self.setup.device,
-                    reference_network=reference,
-                )
-                return [self.setup.run(task, "an idle step") for _ in range(IDLE_PROCESSES)]
-
-        key = self.setup.key(idle=names, reference_network=speed.reference_id)
-        runs = self.setup.cache.remember(
-            key,
-            list[IdleTimes],
-            measure,
-            is_usable=lambda kept: all(map(speed.has_use_for, kept)),
-        )
-        return {
-            name: min(run.idle_s[name] / speed.drift(run.reference_latency_s) for run in runs)
-            for name in runs[0].idle_s
-        }
+        with speed.network_folder() as reference:
+            task = MeasureIdleStep(
+                optimizers=tuple(names), dtype=self.setup.dtype, device=self.setup.device, reference_network=reference
+            )
+            key = self.setup.key(idle=names, reference_network=speed.reference_id)
+            kept = Kept(key=key, kind=IdleTimes, task=task, stage="an idle step", is_usable=speed.has_use_for)
+            idle = self.setup.remember(kept)
+        drift = speed.drift(idle.reference_latency_s)
+        return {name: time_s / drift for name, time_s in idle.idle_s.items()}
 
     def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
         """Operators have their median times. Processes that were disturbed (see DISTURBED) are left out. If there are

@@ -285,7 +285,7 @@ def _measured(
     source: str, towers: Sequence[Tower], runs: range, costs: BlockCosts, problem: Problem
 ) -> NetworkMeasurement:
     """A network at the pace at which its blocks were measured alone. The reference network tells the machine's speed
-    within some 20 %: what a neighbour does slows it down more than other networks, or less."""
+    only roughly: a neighbour slows it down more than other networks, or less."""
     measurement = problem.bench.measure_network(source, runs, problem.speed)
     if problem.speed.is_steady:
         return measurement

@@ -74,7 +74,9 @@ def _named(error: BaseException) -> str:
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """The error, what it was raised from, and so on: libraries say `could not import`, and why only in the first."""
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # an error may be raised from itself
+        seen.add(id(cause))
         yield cause
         cause = cause.__cause__
 
