@@ -26,6 +26,7 @@ MODE = "inference"
 DTYPE = torch.bfloat16
 SEED = 0
 SIDE_INPUTS = ("side_input", "side_input_keys_values")  # operands from other branches; never stepped
+KEPT = frozenset()  # places of towers that are handed DTYPE under autocast, too
 
 
 # ---- the network -----------------------------------------------------------------------------------------------------
@@ -645,10 +646,14 @@ def working_dtype(device: str) -> torch.dtype:
 
 def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> list[list[Tensor]]:
     """Inputs of towers and side inputs of blocks, in the dtype in which earlier layers would hand them on."""
-    for name, weight in proxy.named_parameters():
-        if name.rpartition(".")[2] in SIDE_INPUTS:
-            weight.data = weight.data.to(dtype)
-    return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
+    for place, tower in enumerate(proxy.towers):
+        for name, weight in tower.named_parameters():
+            if name.rpartition(".")[2] in SIDE_INPUTS and place not in KEPT:
+                weight.data = weight.data.to(dtype)
+    return [
+        [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
+        for batch in given
+    ]
 
 
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:

@@ -18,6 +18,7 @@ from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.autocast_shares import with_autocast_shares
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_record import with_collectives
@@ -189,12 +190,15 @@ class ProfileWorkload(CountableTask[Profile]):
             beside = ReferenceTime(network=network, latency_s=latency_s)
             signature = replace(signature, measurements=(replace(measurement, reference=beside),))
         counted = kind == "cuda" and traced.variation is None
+        notes = tuple(_notes(step, signature, traced.traces))
+        if alone() and not setting.in_process:  # at last: a model that fails leaves its state behind
+            signature = with_autocast_shares(signature, step, kind)
         return Profile(
             signature=signature,
             measured_s=time.perf_counter() - begin,
             launches=tuple(launches_of(traced.traces, traced.shares)) if counted else None,
             reference_latency_s=latency_s,
-            notes=tuple(_notes(step, signature, traced.traces)),
+            notes=notes,
         )
 
     def _identity(self, built: BuiltWorkload, step: Step, *, is_changed: bool) -> dict[str, Any]:

@@ -41,6 +41,7 @@ def network_source(
         dtype=dtype,
         seed=int(seed),
         side_inputs=literal(SIDE_INPUTS),
+        kept=_kept(towers),
         constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
         without_gradients=", torch.no_grad()" if shares_tables else "",
         tables_let_go="    shared_table.cache_clear()  # from now on the blocks hold their tables\n"
@@ -67,6 +68,15 @@ def _check(spec_id: str, mode: str, dtype: str) -> None:
 def _docstring(title: str) -> str:
     """A title as the first lines of a docstring, without characters that would end it."""
     return textwrap.fill(re.sub(r'["\\\\]', "'", title), WIDTH - 5)
+
+
+def _kept(towers: Sequence[Tower]) -> str:
+    """The places of towers that keep their dtype, as source."""
+    places = [str(place) for place, tower in enumerate(towers) if tower.keeps_dtype]
+    if not places:
+        return "frozenset()"
+    rows = textwrap.fill(", ".join(places), WIDTH, initial_indent="        ", subsequent_indent="        ")
+    return f"frozenset(\n    {{\n{rows}\n    }}\n)"
 
 
 def _repeats(repeats: Sequence[float] | None) -> str:

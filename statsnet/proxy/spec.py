@@ -139,6 +139,7 @@ def make_spec(
             SpecTower(
                 blocks=tuple(SpecBlock(kind=b.kind, config=b.config, optimizer=b.optimizer) for b in tower.blocks),
                 purpose=tower.purpose,
+                keeps_dtype=tower.keeps_dtype or None,
             )
             for tower in towers
         ),
@@ -161,6 +162,7 @@ def source_of(spec: ProxySpec) -> str:
         Tower(
             blocks=tuple(Placed(kind=b.kind, config=with_tuples(b.config), optimizer=b.optimizer) for b in t.blocks),
             purpose=t.purpose,
+            keeps_dtype=bool(t.keeps_dtype),
         )
         for t in spec.towers
     ]

@@ -56,19 +56,26 @@ def working_dtype(device: str) -> torch.dtype:
 
 def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> list[list[Tensor]]:
     """Inputs of towers and side inputs of blocks, in the dtype in which earlier layers would hand them on."""
-    for name, weight in proxy.named_parameters():
-        if name.rpartition(".")[2] in SIDE_INPUTS:
-            weight.data = weight.data.to(dtype)
+    for place, tower in enumerate(proxy.towers):
+        for name, weight in tower.named_parameters():
+            if name.rpartition(".")[2] in SIDE_INPUTS and place not in KEPT:
+                weight.data = weight.data.to(dtype)
 $handed''')
 
 HANDED = """\
-    return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
+    return [
+        [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
+        for batch in given
+    ]
 """
 
 HANDED_TO_OPERATORS = """\
-    handed = [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
+    handed = [
+        [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
+        for batch in given
+    ]
     for place, tower in enumerate(proxy.towers):
-        if isinstance(tower[0], Operator):
+        if isinstance(tower[0], Operator) and place not in KEPT:
             for batch, x in zip(handed, tower[0].to(dtype).samples(len(given)), strict=True):
                 batch[place] = x
     return handed

@@ -20,6 +20,7 @@ MODE = "$mode"
 DTYPE = torch.$dtype
 SEED = $seed
 SIDE_INPUTS = $side_inputs  # operands from other branches; never stepped
+KEPT = $kept  # places of towers that are handed DTYPE under autocast, too
 $constants
 
 # ---- the network -----------------------------------------------------------------------------------------------------

@@ -51,10 +51,12 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
-    """Blocks in order: each reads the output of the block before."""
+    """Blocks in order: each reads the output of the block before. If it `keeps_dtype`, what it is handed stays in the
+    network's dtype under autocast, too."""
 
     blocks: tuple[Placed, ...]
     purpose: TowerPurpose | None = None
+    keeps_dtype: bool = False
 
 
 def parameter_count(block: Placed) -> int:

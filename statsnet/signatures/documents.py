@@ -93,8 +93,11 @@ class TowerPurpose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecTower:
+    """A tower that `keeps_dtype` is handed numbers of the network's own dtype under autocast, too."""
+
     blocks: Annotated[tuple[SpecBlock, ...], Meta(min_length=1, max_length=100_000)]
     purpose: TowerPurpose | None = field(default=None, metadata=IF_KNOWN)
+    keeps_dtype: bool | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from statsnet.signatures.gpu import SUM_COUNTERS, Counters, GpuActivity, GpuKernel
 from statsnet.signatures.measurement import Measurement
-from statsnet.signatures.model import Cluster, Motif, Signature
+from statsnet.signatures.model import AUTOCAST_DIGITS, Cluster, Motif, Signature
 
 Groups = Sequence[Sequence[int]]
 """Indices of clusters, each in one group at most; the first of a group stands for all of it."""
@@ -44,12 +44,14 @@ def _merged(clusters: Sequence[Cluster]) -> Cluster:
 
     if len(clusters) == 1:
         return clusters[0]
+    lowered = per_call(lambda c: c.autocast_share)
     return replace(
         clusters[0],
         calls=calls,
         flops=per_call(lambda c: c.flops),
         bytes_read=per_call(lambda c: c.bytes_read),
         bytes_written=per_call(lambda c: c.bytes_written),
+        autocast_share=None if lowered is None else round(lowered, AUTOCAST_DIGITS),
     )
 
 

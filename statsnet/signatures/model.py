@@ -35,6 +35,9 @@ Mode = Literal["inference", "training"]
 Level = Literal["full", "statistical", "coarse"]
 Phase = Literal["input", "forward", "backward", "optimizer"]
 
+AUTOCAST_DIGITS = 1
+"""Of a cluster's `autocast_share`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadName:
@@ -58,7 +61,8 @@ class Skew:
 class Cluster:
     """All calls of one operator with equal arguments in one phase; costs are per call, None if unknown.
 
-    `args` and `outputs` are encoded as signatures/operators.py says.
+    `args` and `outputs` are encoded as signatures/operators.py says. `autocast_share` is the share of the calls that
+    read mostly numbers of lower precision when torch's autocast is on.
     """
 
     op: Annotated[str, whole(r"[a-z0-9_]+(\.[A-Za-z0-9_]+)+"), Meta(max_length=120)]
@@ -71,6 +75,7 @@ class Cluster:
     bytes_read: Quantity | None = None
     bytes_written: Quantity | None = None
     skew: Skew | None = None
+    autocast_share: Share | None = field(default=None, metadata=IF_KNOWN)
 
     @property
     def bytes_moved(self) -> float | None:

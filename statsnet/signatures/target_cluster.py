@@ -25,6 +25,7 @@ class TargetCluster:
 
     `cluster` is its index in the member's signature. A cluster that was not timed has a `time_share` of 0. Rates
     without a formula are None. `counters` holds its known GPU counters (for SUM_COUNTERS, the sum per second).
+    `autocast_share`: see Cluster.
     """
 
     member: str
@@ -43,6 +44,7 @@ class TargetCluster:
     bytes_per_s: float | None
     intensity_bin: int | None
     counters: Mapping[str, float] = field(default_factory=dict)
+    autocast_share: float | None = None
 
     @property
     def time_per_call_s(self) -> float | None:
@@ -105,6 +107,7 @@ def target_cluster(
         if cluster.flops is None or cluster.bytes_moved is None
         else intensity_bin(cluster.flops, cluster.bytes_moved),
         counters=_counters(measurement, index, steps_per_s),
+        autocast_share=cluster.autocast_share,
     )
 
 

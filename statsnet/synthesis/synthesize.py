@@ -12,6 +12,7 @@ from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.collectives import asked_collectives, communication_rows, placed_collectives
 from statsnet.synthesis.effort import Effort
+from statsnet.synthesis.kept_dtypes import keep_dtypes
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import solve_in_rounds
 from statsnet.synthesis.tower_purposes import tower_purposes
@@ -29,12 +30,13 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     measured = tuple(m.scale_times(drift) for m in measurement.signature.measurements)
     signature = replace(measurement.signature, measurements=measured)
     purposes = tower_purposes(problem.target, best.measurement)
+    kept = keep_dtypes(problem.target, best.measurement)
     whole = problem.whole.scale_times(drift) if problem.whole else target
     step_s = signature.measurements[0].latency_s / problem.computing_share
     collectives = placed_collectives(asked_collectives(whole), step_s, mode=whole.mode, is_private=whole.is_private)
     spec = make_spec(
         whole,
-        [replace(tower, purpose=purpose) for tower, purpose in zip(best.towers, purposes, strict=True)],
+        [replace(t, purpose=p, keeps_dtype=k) for t, p, k in zip(best.towers, purposes, kept, strict=True)],
         title=problem.title,
         notes=problem.notes,
         dtype=bench.setup.dtype,
