@@ -28,6 +28,9 @@ from statsnet.measure.process_server import REQUEST_BYTES, Request
 SWITCH = "STATSNET_PROCESS_SERVER"
 """0: no server, every task in a fresh process."""
 
+SET_BY_TORCH = frozenset({"TORCHINDUCTOR_CACHE_DIR"})
+"""Variables that are set when a part of torch is imported."""
+
 ENDED_WITH_SERVER = 256
 """In place of an exit code, none of which is as large."""
 
@@ -89,6 +92,11 @@ class Surroundings:
 
     variables: Mapping[str, str]
     cores: frozenset[int]
+
+    def are_still(self, now: Surroundings) -> bool:
+        """Whether they have not changed, but for what torch has set meanwhile, as it would in every process."""
+        kept = {n: v for n, v in now.variables.items() if n in self.variables or n not in SET_BY_TORCH}
+        return self == Surroundings(kept, now.cores)
 
 
 class Server:
@@ -171,7 +179,7 @@ class _Current:
         if self._server is not None:
             if self._server.owner_pid != os.getpid():  # this process is itself a fork of the one with the server
                 return None
-            if self._server.surroundings != surroundings:
+            if not self._server.surroundings.are_still(surroundings):
                 lasts, self._changed = surroundings == self._changed, surroundings
                 if not lasts or self._server.running:
                     return None
