@@ -17,7 +17,7 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.measure.turns import PausingClock
 from statsnet.profiling.representatives import Work, choose
 from statsnet.profiling.tasks import Profile, ProfileWorkload
-from statsnet.profiling.varying import mean_samples
+from statsnet.profiling.varying import is_known, mean_samples
 from statsnet.workloads import build, make_step
 from statsnet.workloads.trees import copied, same_state, state_of
 
@@ -282,6 +282,15 @@ def test_a_thousand_shapes_are_counted_in_part() -> None:
     assert mean == pytest.approx(500.5, rel=0.02)
     assert sample is not None
     assert sample.distinct == 1000
+
+
+def test_rounds_go_on_for_varying_work_and_not_for_a_noisy_machine() -> None:
+    """Of n rounds of 1 and 3, half the interval of the mean is 1.96 / (2 sqrt n) of it: 5 % takes 384 rounds."""
+    steady, varying, noisy = [1.0] * 24, [1.0, 3.0] * 32, [1e-3, 3e-3] * 12
+    assert is_known(steady[:8], steady[:8])
+    assert not is_known(steady[:22], noisy[:22])
+    assert is_known(steady, noisy)
+    assert not is_known(varying, [1e-3] * 64)
 
 
 def test_copies_are_independent_and_keep_what_holds_nothing() -> None:
