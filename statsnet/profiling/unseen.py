@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statsnet.errors import MeasurementError
-from statsnet.measure.profiler_events import TRACED, Event, StepEvents, profiling
+from statsnet.measure.profiler_events import PACKAGED, TRACED, Event, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
 from statsnet.profiling.timeline import join_by_name, join_in_order
@@ -107,6 +107,12 @@ class Unseen:
                 "the model computes in threads of its own, and only the thread that runs the step is captured",
                 "run these parts one after another while you profile: a loop or map() in place of a pool's",
             )
+        if PACKAGED in self.by_name:
+            return (
+                "the model runs an AOTInductor package, which is compiled and runs in one piece",
+                "profile the model or exported program that it was made of; --setting compile=inductor measures that "
+                "compiled",
+            )
         if any(name.startswith(COMPILED) for name in self.by_name):
             return (
                 "a part of the model is compiled, and runs in one piece",
@@ -200,6 +206,9 @@ def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], se
     """Add the time of the outermost operators within this event that belong to no call. True if it holds a call."""
     if id(event) in taken:
         return True
+    if event.name == PACKAGED:  # few of its operators are seen, such as copies
+        seconds[PACKAGED] += event.elapsed_s
+        return False
     if event.name.endswith(_TAKES_GRADIENTS) or is_stopped(event):
         return False
     inside: dict[str, float] = defaultdict(float)

@@ -12,7 +12,7 @@ from functools import lru_cache
 COLLECTIVE = "collective"
 CATEGORIES = (
     "convolution", "gemm", "attention", "recurrent", "embedding", "normalization", "softmax",
-    "activation", "elementwise", "pooling", "reduction", "data_arrangement", "sort", "optimizer",
+    "activation", "elementwise", "pooling", "reduction", "fft", "data_arrangement", "sort", "optimizer",
     COLLECTIVE, "other",
 )  # fmt: skip
 
@@ -124,6 +124,9 @@ _NAMES: dict[str, str] = {
         multilabel_margin_loss kl_div poisson_nll_loss cosine_embedding_loss triplet_margin_loss
         margin_ranking_loss hinge_embedding_loss ctc_loss _ctc_loss _cudnn_ctc_loss _use_cudnn_ctc_loss
         hash_tensor pairwise_distance _cdist cdist _pdist pdist trapezoid cumulative_trapezoid histogram _euclidean_dist
+        """,
+    "fft": """
+        _fft_r2c _fft_c2r _fft_c2c
         """,
     "data_arrangement": """
         type_as _local_scalar_dense item cat cat_relu concat concatenate stack hstack vstack dstack column_stack
