@@ -25,6 +25,22 @@ with temporary_folder(within=Path(sys.argv[1])) as folder:
 """
 
 
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from statsnet.environment.temporary import temporary_folder
+
+def hear(event, arguments):
+    if event == sys.argv[2] and ".tmp" in str(arguments[0]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(hear)
+with temporary_folder(within=Path(sys.argv[1])) as folder:
+    for name in "abz":
+        (folder / name).touch()
+"""
+
+
 def killed(*arguments: str, program: str = KILLED) -> None:
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", program, *arguments], env=variables, check=False)
@@ -50,6 +66,17 @@ def test_what_a_killed_process_leaves_goes_with_the_next_one(tmp_path: Path) -> 
     with temporary_folder(within=tmp_path):
         assert left.exists(), "it is so young that it may not be locked yet"
     make_old(left / ".temporary")
+    with temporary_folder(within=tmp_path) as folder:
+        assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("event", ["open", "os.remove", "os.rmdir"])
+def test_whenever_a_process_is_killed_its_folder_goes_with_the_next_one(event: str, tmp_path: Path) -> None:
+    """Before it marks its folder, and while it removes it."""
+    killed(str(tmp_path), event, program=KILLED_AT)
+    (left,) = tmp_path.iterdir()
+    for path in (*left.iterdir(), left):
+        make_old(path)
     with temporary_folder(within=tmp_path) as folder:
         assert list(tmp_path.iterdir()) == [folder]
 
