@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -46,15 +47,20 @@ def temporary_folder(prefix: str = PREFIX, within: Path | None = None) -> Iterat
         _sweep_once(place, prefix)
     else:
         sweep(place, prefix)
-    folder = Path(tempfile.mkdtemp(_SUFFIX, prefix, place))
+    folder = place / f"{prefix}{secrets.token_hex(6)}{_SUFFIX}"
     _live.add(folder)
     try:
+        folder.mkdir(mode=stat.S_IRWXU)
         with open(folder / _MARK, "xb") as mark:
             hold(mark)
             yield folder
     finally:
         _live.discard(folder)
-        _remove(folder)
+        try:
+            _remove(folder)
+        except BaseException:  # a signal that ends the command came just then
+            _remove(folder)
+            raise
 
 
 def hold(file: BinaryIO) -> None:
