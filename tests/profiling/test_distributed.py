@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,8 +15,10 @@ from profiling_helpers import captured
 from torch import nn
 
 from statsnet.measure.several_processes import run_in_group
+from statsnet.profiling.distributed import groups_wait
 from statsnet.profiling.encode import GROUPS
 from statsnet.reporting.collectives import collectives_report
+from statsnet.signatures.categories import COLLECTIVE, categorize
 from statsnet.signatures.collectives import _TABLES, group_size, is_collective, kind_of, message_bytes
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
@@ -134,6 +138,17 @@ def test_a_group_is_encoded_by_its_size() -> None:
     assert moving[1].args[0] == {"tensors": [{"shape": [6], "dtype": "float32"}]}
 
 
+@needs_gloo
+def test_a_group_that_a_factory_makes_waits_no_longer_than_that_of_all() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with groups_wait(7.0):
+            group: Any = dist.new_group([0])
+        assert group._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=7)
+    finally:
+        dist.destroy_process_group()
+
+
 def test_operators_after_the_last_node_of_autograd_are_backward_ones() -> None:
     layer = nn.Linear(2, 2)
 
@@ -155,6 +170,7 @@ def test_each_collective_has_its_group_where_the_table_says() -> None:
     schemas = {s.name.replace("::", "."): s for s in torch._C._jit_get_all_schemas() if not s.overload_name}
     for library, rows in _TABLES.items():
         for name, (_, place) in rows.items():
+            assert categorize(f"{library}.{name}.default", "optimizer") == COLLECTIVE
             if schema := schemas.get(f"{library}.{name}"):
                 assert schema.arguments[place].name in GROUPS, schema
     assert is_collective("symm_mem.two_shot_all_reduce_.default")
