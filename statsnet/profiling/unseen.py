@@ -13,6 +13,7 @@ from statsnet.measure.profiler_events import TRACED, Event, StepEvents, profilin
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
 from statsnet.profiling.timeline import join_by_name, join_in_order
+from statsnet.signatures.collectives import is_collective
 from statsnet.workloads.calling import WITHOUT_COMPILER
 
 MOST_UNSEEN = 0.02
@@ -131,6 +132,18 @@ class Unseen:
         return (
             f"{self.unmatched} of {self.timed} captured calls were not found in profiled steps, which differ from them",
             "make successive steps call the same operators, or report the model's operators if they do",
+        )
+
+
+def check_collectives(works: int, calls: list[OpCall]) -> None:
+    """Raise MeasurementError if a step, all of whose threads were profiled, began more of its processes' collectives
+    (`works`) than were captured."""
+    known = sum(is_collective(call.op) for call in calls)
+    if works > known:
+        raise MeasurementError(
+            f"{works - known} of the step's {works} collectives run in threads where nothing is captured",
+            cause="a communication hook begins them, and computes, when another has ended: DDP's PowerSGD does",
+            hint="profile without this hook; those that only cast (fp16_compress_hook) can be profiled",
         )
 
 

@@ -11,17 +11,23 @@ import pytest
 import torch
 import torch.distributed as dist
 from group_tasks import ProfileInOneGroup
+from profiling_helpers import call as made_call
 from profiling_helpers import captured
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
 
+from statsnet.errors import MeasurementError
 from statsnet.measure.several_processes import run_in_group
 from statsnet.profiling.distributed import groups_wait
 from statsnet.profiling.encode import GROUPS
+from statsnet.profiling.unseen import check_collectives
 from statsnet.reporting.collectives import collectives_report
 from statsnet.signatures.categories import COLLECTIVE, categorize
 from statsnet.signatures.collectives import _TABLES, group_size, is_collective, kind_of, message_bytes
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
+from statsnet.workloads.losses import ProjectionLoss
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "distributed.py"
 WIDTH, BATCH = 256, 16
@@ -147,6 +153,27 @@ def test_a_group_that_a_factory_makes_waits_no_longer_than_that_of_all() -> None
         assert group._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=7)
     finally:
         dist.destroy_process_group()
+
+
+@needs_gloo
+def test_a_sharded_output_is_projected_as_this_process_holds_it() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        local = torch.ones(4, 2, requires_grad=True)
+        sharded = DTensor.from_local(local, init_device_mesh("cpu", (1,)), [Shard(0)])
+        calls = captured(lambda: ProjectionLoss()(sharded).backward())
+    finally:
+        dist.destroy_process_group()
+    assert local.grad is not None
+    assert local.grad.abs().min() > 0
+    assert not any(is_collective(c.op) for c in calls)
+
+
+def test_collectives_that_a_hook_begins_elsewhere_are_not_lost_silently() -> None:
+    calls = [made_call("c10d.allreduce_.default"), made_call("aten.mm.default")]
+    check_collectives(1, calls)
+    with pytest.raises(MeasurementError, match="2 of the step's 3 collectives run in threads"):
+        check_collectives(3, calls)
 
 
 def test_operators_after_the_last_node_of_autograd_are_backward_ones() -> None:
