@@ -206,7 +206,7 @@ def _in_threads(step: StepEvents) -> set[int]:
 
 def _without(step: StepEvents, left_out: Collection[int]) -> StepEvents:
     roots = [root for root in step.roots if id(root) not in left_out]
-    return StepEvents(step=step.step, inside=step.inside, roots=roots, on_device=step.on_device)
+    return replace(step, roots=roots)
 
 
 def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], seconds: dict[str, float]) -> bool:
