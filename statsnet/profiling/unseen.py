@@ -13,6 +13,7 @@ from statsnet.measure.profiler_events import PACKAGED, TRACED, Event, StepEvents
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
 from statsnet.profiling.timeline import join_by_name, join_in_order
+from statsnet.signatures.collectives import is_collective
 from statsnet.workloads.calling import WITHOUT_COMPILER
 
 MOST_UNSEEN = 0.02
@@ -140,6 +141,18 @@ class Unseen:
         )
 
 
+def check_collectives(works: int, calls: list[OpCall]) -> None:
+    """Raise MeasurementError if a step, all of whose threads were profiled, began more of its processes' collectives
+    (`works`) than were captured."""
+    known = sum(is_collective(call.op) for call in calls)
+    if works > known:
+        raise MeasurementError(
+            f"{works - known} of the step's {works} collectives run in threads where nothing is captured",
+            cause="a communication hook begins them, and computes, when another has ended: DDP's PowerSGD does",
+            hint="profile without this hook; those that only cast (fp16_compress_hook) can be profiled",
+        )
+
+
 def look_for_unseen(step: Callable[[], Any], calls: list[OpCall], *, device: str) -> tuple[Unseen, StepEvents]:
     """Profile one step, all its threads, with shapes; and say what of it the captured calls lack."""
     with profiling(device, record_shapes=True, all_threads=True) as session:
@@ -199,7 +212,7 @@ def _in_threads(step: StepEvents) -> set[int]:
 
 def _without(step: StepEvents, left_out: Collection[int]) -> StepEvents:
     roots = [root for root in step.roots if id(root) not in left_out]
-    return StepEvents(step=step.step, inside=step.inside, roots=roots, on_device=step.on_device)
+    return replace(step, roots=roots)
 
 
 def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], seconds: dict[str, float]) -> bool:

@@ -201,7 +201,7 @@ _PREFIXES = {
     "pooling": ("max_pool", "mkldnn_max_pool", "fractional_max_pool"),
 }  # fmt: skip
 
-_COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem"})
+_COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor"})
 _WITHOUT_DATA = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
 """What comes with collectives and moves nothing itself."""
 _BOOKKEEPING_NAMESPACES = frozenset({"profiler", "prim"})
