@@ -99,6 +99,14 @@ def test_bags_are_no_loop(mode: str, last: bool, padding: bool, factory: str, tm
     check_onnx(build(f"{factory}:bags", mode="inference", overrides=overrides), tmp_path / "bags.onnx")
 
 
+def test_openvino_reads_onnx_where_it_cannot_read_torch_s_graph(factory: str) -> None:
+    """It knows no maxima of bags."""
+    pytest.importorskip("openvino")
+    built = build(f"{factory}:bags", mode="inference", overrides={"mode": "max", "last": False, "padding": False})
+    (output,) = outputs(exported_workload("openvino", built)())[:1]
+    np.testing.assert_allclose(np.asarray(output), make_step(built)(0).numpy(), rtol=1e-6)
+
+
 def test_padding_may_be_counted_from_the_end(factory: str, tmp_path: Path) -> None:
     check_onnx(build(f"{factory}:from_end", mode="inference"), tmp_path / "bags.onnx")
 
