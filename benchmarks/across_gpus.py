@@ -51,7 +51,9 @@ def main() -> None:
         rows = list(compared(_numbers(chosen.suites), chosen.tables, chosen.evaluate_only, chosen.longest_share))
         if not rows:
             raise UsageError(
-                "no suite has two devices in these tables", hint="docs/across-gpus.md says which tables a suite needs"
+                "no suite has a pair of devices to compare in these tables",
+                cause="a device needs nearly all of a suite's operators",
+                hint="docs/across-gpus.md says which tables a suite needs",
             )
         if chosen.output:
             csv_tables.write(chosen.output, AcrossRow, rows, one_machine=False)
@@ -74,6 +76,14 @@ def compared(
     report(Progress(stage="reading tables"))
     read = [read_all(folders, _keep), *([read_all(evaluate_only, _keep)] if evaluate_only else [])]
     tables, unseen = joined(read), frozenset[str]().union(*(t.devices for t in read[1:]))
+    if evaluate_only and not unseen:
+        raise UsageError(
+            f"no row of a suite in {' '.join(map(str, evaluate_only))}",
+            cause="the tables there are empty, or of other operators or dtypes",
+            hint="docs/across-gpus.md says which tables a suite needs",
+        )
+    for note in tables.notes:
+        report(Progress(stage=note))
     times = GridTimes(tables.rows)
     for number in suites:
         found = SUITES[number](tables)
@@ -81,6 +91,10 @@ def compared(
             report(Progress(stage=f"suite {number}: these tables lack it"))
         for suite in found:
             report(Progress(stage=f"suite {number}: {suite.name}, {len(suite.devices)} devices"))
+            if absent := sorted(unseen - {*suite.devices}):
+                report(Progress(stage=f"  not in it, for lack of rows: {', '.join(absent)}"))
+            if unseen and unseen <= {*absent}:
+                continue
             timed = Timed(suite, times, longest_share)
             if timed.left_out:
                 report(Progress(stage=f"  {len(timed.left_out)} operators are not in all tables and left out"))

@@ -1,13 +1,16 @@
 """Does any file that a stranger may send crash a reader, hang it, fill the memory or touch another file?
 
     python benchmarks/fuzz.py [--readers signature,trace] [--inputs 1000000] [--minutes 10] [--engine atheris]
+                              [--add-to FILE]
+    python benchmarks/fuzz.py --kept benchmarks/results/fuzz.csv
 
 Every reader (fuzzing/readers.py) is given small files of its kind with some things changed: values of a JSON document
 replaced by hostile ones, bytes cut, doubled or turned. It must take the file in or refuse it with an error of StatsNet:
 within 2 s of the processor, within 1 GiB more than it had before, and without changing a file elsewhere, starting a
 program or opening a connection. The reader `command` is the whole program, given hostile words as well as files
 (fuzzing/commands.py); it has 20 s. What breaks a rule is kept in the folder -o, once for each place in the code, and
-can be read again with --again FILE.
+can be read again with --again FILE. With --add-to, the counts are added to those in a table, and the inputs are others
+than those that it counts.
 
 Each reader runs in a process of its own, which an input may kill. The changes follow bytes: random ones by default,
 with --engine atheris (pip install 'statsnet[fuzz]') those that libFuzzer finds by looking at the code that they reach.
@@ -24,10 +27,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks import csv_tables
 from benchmarks.console import markdown_table, parser, start
 from benchmarks.fuzzing.limits import Failure, Watch
 from statsnet.errors import UsageError
@@ -52,6 +57,26 @@ class Tally:
     failures: list[Failure] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FuzzRow:
+    """What was seen of a reader in all runs together; `failures` in the last one."""
+
+    reader: str
+    inputs: int
+    taken_in: int
+    slowest_s: float
+    failures: int
+
+    def and_then(self, tally: Tally) -> FuzzRow:
+        return FuzzRow(
+            reader=self.reader,
+            inputs=self.inputs + tally.inputs,
+            taken_in=self.taken_in + tally.accepted,
+            slowest_s=round(max(self.slowest_s, tally.slowest_s), 3),
+            failures=len(tally.failures),
+        )
+
+
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--readers", default="all", help="names, with commas between them")
@@ -61,6 +86,8 @@ def main() -> int:
     options.add_argument("--engine", choices=("random", "atheris"), default="random")
     options.add_argument("--again", type=Path, metavar="FILE", help="read this one input, without limits")
     options.add_argument("-o", "--output", type=Path, default=Path("build/fuzz"))
+    options.add_argument("--add-to", type=Path, metavar="FILE", help="a table of all runs")
+    options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, read nothing else")
     options.add_argument("--only", help=argparse.SUPPRESS)
     options.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     chosen = options.parse_args()
@@ -68,34 +95,48 @@ def main() -> int:
         return _fuzz(chosen.only, chosen)
     if chosen.again:
         return _again(chosen.again)
+    if chosen.kept:
+        _print(csv_tables.read(chosen.kept, FuzzRow))
+        return 0
     from benchmarks.fuzzing.readers import READERS
 
     names = list(READERS) if chosen.readers == "all" else chosen.readers.split(",")
     if unknown := [name for name in names if name not in READERS]:
         raise UsageError(f"'{unknown[0]}' is no reader", hint=f"one of {', '.join(READERS)}")
     chosen.output.mkdir(parents=True, exist_ok=True)
-    tallies = [_in_a_process(name, chosen) for name in names]
-    head = ("reader", "inputs", "taken in", "refused", "slowest", "failures")
-    print(markdown_table(head, (_row(tally) for tally in tallies)))
-    for tally in tallies:
+    before = csv_tables.read_kept(chosen.add_to, FuzzRow) if chosen.add_to else []
+    rows = {row.reader: row for row in before}
+    failed = False
+    for name in names:
+        row = rows.get(name, FuzzRow(reader=name, inputs=0, taken_in=0, slowest_s=0.0, failures=0))
+        tally = _in_a_process(name, chosen, chosen.seed + row.inputs)
+        rows[name] = row.and_then(tally)
+        if chosen.add_to:
+            csv_tables.write(chosen.add_to, FuzzRow, [*rows.values()], one_machine=False)
         for failure in tally.failures:
-            print(f"{tally.reader}: {failure.kind} at {failure.where}: {failure.text!r}")
-    return int(any(tally.failures for tally in tallies))
+            failed = True
+            print(f"{tally.reader}: {failure.kind} at {failure.where}: {failure.text!r}", flush=True)
+    _print([*rows.values()])
+    return int(failed)
 
 
-def _row(tally: Tally) -> tuple[str, ...]:
-    refused = tally.inputs - tally.accepted - len(tally.failures)
-    return (tally.reader, str(tally.inputs), str(tally.accepted), str(refused), f"{tally.slowest_s:.2f} s",
-            str(len(tally.failures)))  # fmt: skip
+def _print(rows: Sequence[FuzzRow]) -> None:
+    head = ("reader", "inputs", "taken in", "refused", "slowest", "failures")
+    cells = [
+        (row.reader, str(row.inputs), str(row.taken_in), str(row.inputs - row.taken_in - row.failures),
+         f"{row.slowest_s:.2f} s", str(row.failures))
+        for row in rows
+    ]  # fmt: skip
+    print(markdown_table(head, cells))
 
 
-def _in_a_process(name: str, chosen: argparse.Namespace) -> Tally:
+def _in_a_process(name: str, chosen: argparse.Namespace, seed: int) -> Tally:
     """The tally of a reader. If its process ends by a signal, the input that it had is a failure, too."""
     kept = chosen.output / f"{name}.tally.json"
     work = Path(tempfile.mkdtemp(dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
     kept.unlink(missing_ok=True)
     words = [sys.executable, str(PROGRAM), "--only", name, "--work", str(work), "--inputs", str(chosen.inputs),
-             "--minutes", str(chosen.minutes), "--seed", str(chosen.seed), "--engine", chosen.engine,
+             "--minutes", str(chosen.minutes), "--seed", str(seed), "--engine", chosen.engine,
              "-o", str(chosen.output)]  # fmt: skip
     print(f"{name} ...", file=sys.stderr, flush=True)
     code = subprocess.run(words, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).returncode
@@ -117,15 +158,16 @@ def _fuzz(name: str, chosen: argparse.Namespace) -> int:
             from benchmarks.fuzzing.readers import READERS, look_once
     else:
         from benchmarks.fuzzing.readers import READERS, look_once
-    look_once()
     fuzzer = _Fuzzer(name, chosen)
     if not READERS[name].inputs:
         print(f"{name}: a package is missing, nothing was read", file=sys.stderr)
     elif chosen.engine == "atheris":
         fuzzer.warm_up()
+        look_once()
         fuzzer.by_coverage()
     else:
         fuzzer.warm_up()
+        look_once()
         generator = random.Random(chosen.seed)
         while fuzzer.goes_on:
             fuzzer.one(generator.randbytes(CHOICE_BYTES))

@@ -1,26 +1,31 @@
-"""Is anything lost, half-written or left running when a command is killed at a random moment?
+"""Is anything lost, half-written or left running when a command is killed, or meets a full disk?
 
-    python benchmarks/killed.py [--times 50] [--commands profile,synthesize,run,search]
+    python benchmarks/killed.py [--times 50] [--commands profile,synthesize,run,search] [--by KILL,TERM,INT,HUP,full]
+    python benchmarks/killed.py --kept benchmarks/results/killed.csv
 
-Each command is started in a folder that holds what an earlier run of it wrote, and killed (SIGKILL) after a random part
-of the time that it takes. Then: what it writes is what it was before, or new and whole; no process of it lives; nothing
-else lies in the folder but what the next run may sweep; and the same command, started once more, succeeds and sweeps
-it. Printed for each command: how often it was killed, in how many of these it had ended before, and what was wrong.
+Each command is started in a folder that holds what an earlier run of it wrote. Every second time a signal ends it
+after a random part of the time that it takes, else at a random one of the changes that it makes to files; `full` is a
+disk that is full from such a change on. Then: what it writes is what it was before, or new and whole; no process of it
+lives; nothing else lies in the folder but what the next run may sweep, or nothing at all if the command could end by
+itself; and the same command, started once more, succeeds and sweeps it. Printed for each command: how often it was
+stopped, in how many of these it had ended before, and what was wrong.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.context
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import csv_tables, interrupted
 from benchmarks.console import markdown_table, parser, start
 from statsnet.environment.temporary import PREFIX, SETTLED_S
 from statsnet.errors import StatsNetError
@@ -45,97 +50,139 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "run": ("run", "proxy", "--processes", "2", "--min-time", "20ms", "--max-time", "100ms", "--json", "result.json"),
     "search": (*SYNTHESIZE[:-1], "searched", "--trials", "3"),
 }
+FORK = multiprocessing.get_context("fork")
+"""What a command imports first takes long and writes nothing: all of them begin behind it."""
+
+Forked = multiprocessing.context.ForkProcess
 LIVES_ON_S = 20.0
 """The server that forks processes sees that its command has ended when it has imported what it is importing."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Found:
-    """Of one command: `wrong` says what, in a few words, and after how many seconds it was killed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KilledRow:
+    """How often one command was stopped in one way, and how often something was wrong then."""
 
     command: str
-    killed: int = 0
-    had_ended: int = 0
-    wrong: list[str] = field(default_factory=list)
+    by: str
+    killed: int
+    had_ended: int
+    wrong: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stopped:
+    """How an interrupted command ended; `by_itself`: it could clean up."""
+
+    code: int
+    by_itself: bool
+    living: list[str]
 
 
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--times", type=int, default=50)
     options.add_argument("--commands", default=",".join(COMMANDS))
+    options.add_argument("--by", default="KILL", help="signals, or full: the disk")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("-o", "--output", type=Path, default=Path("build/killed.csv"))
+    options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, kill nothing")
     chosen = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        place = _Place(Path(folder))
-        for name in COMMANDS:  # in this order: each needs what those before have written
-            if place.run(name) != 0:
-                raise StatsNetError(f"{name} does not work here", cause=place.said())
-        found = [_killed(place, name, chosen.times, random.Random(chosen.seed)) for name in chosen.commands.split(",")]
-    head = ("command", "killed", "had ended before", "wrong")
-    print(markdown_table(head, ((f.command, str(f.killed), str(f.had_ended), str(len(f.wrong))) for f in found)))
-    for each in found:
-        for text in each.wrong:
-            print(f"{each.command}: {text}")
-    return int(any(each.wrong for each in found))
+    rows = csv_tables.read(chosen.kept, KilledRow) if chosen.kept else []
+    if not chosen.kept:
+        with tempfile.TemporaryDirectory() as folder:
+            place = _Place(Path(folder))
+            wanted, order = chosen.commands.split(","), [*COMMANDS]
+            for name in order[: 1 + max(map(order.index, wanted))]:  # each needs what those before have written
+                if place.run(name) != 0:
+                    raise StatsNetError(f"{name} does not work here", cause=place.said())
+            for name in wanted:
+                for by in chosen.by.split(","):
+                    rows.append(_killed(place, name, by, chosen.times, random.Random(chosen.seed)))
+                    csv_tables.write(chosen.output, KilledRow, rows, one_machine=False)
+    head = ("command", "by", "killed", "had ended before", "wrong")
+    print(markdown_table(head, ((r.command, r.by, str(r.killed), str(r.had_ended), str(r.wrong)) for r in rows)))
+    return int(any(row.wrong for row in rows))
 
 
-def _killed(place: _Place, name: str, times: int, chance: random.Random) -> Found:
-    found = Found(command=name)
+def _killed(place: _Place, name: str, by: str, times: int, chance: random.Random) -> KilledRow:
     begin_s = time.monotonic()
     place.run(name)
-    usual_s = time.monotonic() - begin_s
+    usual_s, changes = time.monotonic() - begin_s, place.changes()
+    killed, wrong = 0, 0
+
+    def tell(texts: Sequence[str], when: str) -> None:
+        nonlocal wrong
+        wrong += bool(texts)
+        for text in texts:
+            print(f"{name}, {by}, {when}: {text}", flush=True)
+
     for number in range(times):
-        before = place.content()
-        after_s = chance.uniform(0.0, 1.1 * usual_s)
-        print(f"{name}, {number + 1} of {times}: killed after {after_s:.1f} s", file=sys.stderr, flush=True)
-        was_killed, living = place.run_and_kill(name, after_s)
-        found.killed += was_killed
-        found.had_ended += not was_killed
-        found.wrong += [f"{text} (killed after {after_s:.2f} s)" for text in (*living, *place.problems(before))]
+        before, left_before = place.content(), place.leftovers()
+        resumed = ("--resume",) if name == "search" and number % 4 > 1 else ()
+        if number % 2 or by == interrupted.FULL:
+            at = chance.randint(1, changes)
+            when = f"at change {at} of {changes}"
+            stopped = place.run_and_stop(name, by, *resumed, at=at)
+        else:
+            after_s = chance.uniform(0.0, 1.1 * usual_s)
+            when = f"after {after_s:.1f} of {usual_s:.1f} s"
+            stopped = place.run_and_stop(name, by, *resumed, after_s=after_s)
+        killed += stopped.code != 0
+        print(f"{name}, {by}, {number + 1} of {times}: {when}, exit {stopped.code}", file=sys.stderr, flush=True)
+        new = [each for each in place.leftovers() if each not in left_before]
+        left = [f"'{each}' is left" for each in new] if stopped.by_itself else []
+        said = [place.said()] if "this is a bug" in place.said() else []
+        tell([*stopped.living, *place.problems(before), *left, *said], when)
     time.sleep(SETTLED_S + 1)  # younger leftovers are not swept
     resumed = ("--resume",) if name == "search" else ()  # its journal may end in the middle of a line
-    if place.run(name, *resumed) != 0:
-        found.wrong.append(f"it does not work any more: {place.said()}")
-    found.wrong += [f"'{left}' is not swept" for left in place.leftovers()]
-    return found
+    failed = [f"it does not work any more: {place.said()}"] if place.run(name, *resumed) != 0 else []
+    tell([*failed, *(f"'{each}' is not swept" for each in place.leftovers())], "at the end")
+    return KilledRow(command=name, by=by, killed=killed, had_ended=times - killed, wrong=wrong)
 
 
 class _Place:
     """A folder in which commands run, with a folder for their temporary files and a cache of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.here, self.temporary = folder / "here", folder / "tmp"
-        self._output = folder / "output"
-        locks = folder / "locks"
+        self._work, self._output, locks = folder / "work", folder / "output", folder / "locks"
+        self.here, self.temporary = self._work / "here", self._work / "tmp"
         for path in (self.here, self.temporary, locks):
-            path.mkdir()
+            path.mkdir(parents=True)
         (self.here / "model.py").write_text(MODEL, encoding="utf-8")
         self.mark = f"statsnet-killed-{os.getpid()}"
-        self._variables = {**os.environ, "TMPDIR": str(self.temporary), "STATSNET_CACHE": str(folder / "cache"),
+        self._variables = {**os.environ, "TMPDIR": str(self.temporary), "STATSNET_CACHE": str(self._work / "cache"),
                            "PYTHONPATH": os.pathsep.join(sys.path), "KILLED_MARK": self.mark,
                            "STATSNET_PATIENCE_S": "0", "STATSNET_DEVICE_LOCK": str(locks)}  # fmt: skip
 
-    def start(self, name: str, *more: str) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "statsnet", *COMMANDS[name], *more]
-        with open(self._output, "wb") as output:
-            return subprocess.Popen(words, cwd=self.here, env=self._variables, stdout=output, stderr=output)
+    def start(self, name: str, *more: str, how: str = interrupted.NEVER, at: int = 0) -> Forked:
+        interruption = interrupted.Interruption(folder=self._work, how=how, at=at)
+        words = [*COMMANDS[name], *more]
+        process = FORK.Process(
+            target=interrupted.run, args=(words, self.here, self._variables, self._output, interruption)
+        )
+        process.start()
+        return process
 
     def run(self, name: str, *more: str) -> int:
-        return self.start(name, *more).wait()
+        process = self.start(name, *more)
+        process.join()
+        return int(process.exitcode or 0)
 
     def said(self) -> str:
         return self._output.read_text(encoding="utf-8", errors="replace")[-500:]
 
-    def run_and_kill(self, name: str, after_s: float) -> tuple[bool, list[str]]:
-        """Whether it was killed before it ended, and which of its processes live on."""
-        process = self.start(name)
-        try:
-            process.wait(after_s)
-            return False, self._living()
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        return True, self._living()
+    def changes(self) -> int:
+        """That the command has made which has just ended."""
+        return int(self.said().rpartition(interrupted.SAYS)[2])
+
+    def run_and_stop(self, name: str, by: str, *more: str, at: int = 0, after_s: float | None = None) -> _Stopped:
+        process = self.start(name, *more, how=by if at else interrupted.NEVER, at=at)
+        process.join(after_s)
+        if process.exitcode is None and process.pid is not None:
+            os.kill(process.pid, signal.Signals[f"SIG{by}"])
+        process.join()
+        code = int(process.exitcode or 0)
+        return _Stopped(code=code, by_itself=code >= 0, living=self._living())
 
     def _living(self) -> list[str]:
         end_s = time.monotonic() + LIVES_ON_S

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,53 +31,42 @@ MODULES = sorted(ROOT.rglob("*.py"))
 NEEDS_NO_TORCH = ("signatures", "analysis", "errors", "units", "environment", "progress", "deadline", "display", "api")
 
 
-def part_of(path: Path) -> str:
-    """The package or module right below `statsnet` that a file belongs to."""
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a file imports, by full names, anywhere and as soon as it is imported itself; and the functions that it
+    calls by name."""
+
+    imports: frozenset[str]
+    early: frozenset[str]
+    calls: frozenset[str]
+
+
+@cache
+def facts(path: Path) -> Facts:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    return Facts(
+        imports=frozenset(name for node in nodes for name in imported(node)),
+        early=frozenset(name for node in at_import(tree) for name in imported(node)),
+        calls=frozenset(dotted(node.func) for node in nodes if isinstance(node, ast.Call)),
+    )
 
 
 def imported(node: ast.AST) -> list[str]:
-    """Full names of the modules that an import statement names."""
+    """Full names of the modules that an import statement names; a relative one begins with a dot."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        module = node.module or ""
+        module = "." * node.level + (node.module or "")
         return [f"{module}.{alias.name}" for alias in node.names] if module == "statsnet" else [module]
     return []
 
 
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def edges() -> list[tuple[str, str, str]]:
-    """(file, part that imports, part that is imported), imports inside functions included."""
-    return [
-        (str(path.relative_to(ROOT)), part_of(path), name.split(".")[1])
-        for path in MODULES
-        for node in ast.walk(tree_of(path))
-        for name in imported(node)
-        if name.startswith("statsnet.") and part_of(path) not in ("__init__", "__main__")
-    ]
-
-
-def test_every_part_has_a_layer() -> None:
-    assert {part_of(p) for p in MODULES} <= {*LEVEL, "__init__", "__main__"}
-
-
-def test_imports_point_down_only() -> None:
-    wrong = [
-        f"{file} imports {target}"
-        for file, source, target in edges()
-        if target in LEVEL and source != target
-        if LEVEL[target] >= LEVEL[source]
-    ]
-    assert not wrong
-
-
-def test_no_import_is_relative() -> None:
-    for path in MODULES:
-        assert not any(isinstance(n, ast.ImportFrom) and n.level for n in ast.walk(tree_of(path))), path
+def dotted(node: ast.expr) -> str:
+    """`sys.exit`; empty for what is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def at_import(tree: ast.Module) -> list[ast.AST]:
@@ -87,51 +77,42 @@ def at_import(tree: ast.Module) -> list[ast.AST]:
         node = stack.pop()
         nodes.append(node)
         for child in ast.iter_child_nodes(node):
-            checking = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            checking = isinstance(child, ast.If) and dotted(child.test).endswith("TYPE_CHECKING")
             if not checking and not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 stack.append(child)
     return nodes
 
 
+def packages(names: frozenset[str]) -> set[str]:
+    return {name.partition(".")[0] for name in names}
+
+
+def part_of(path: Path) -> str:
+    """The package or module right below `statsnet` that a file belongs to."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def test_every_part_has_a_layer() -> None:
+    assert {part_of(p) for p in MODULES} <= {*LEVEL, "__init__", "__main__"}
+
+
+def test_imports_point_down_only() -> None:
+    """Those inside functions, too; none is relative."""
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in MODULES
+        if (source := part_of(path)) in LEVEL
+        for name in facts(path).imports
+        if name.startswith("statsnet.") and (target := name.split(".")[1]) in LEVEL and target != source
+        if LEVEL[target] >= LEVEL[source]
+    ]
+    assert not wrong
+    assert not [path for path in MODULES if any(name.startswith(".") for name in facts(path).imports)]
+
+
 @pytest.mark.parametrize("part", [*NEEDS_NO_TORCH, "__init__"])
 def test_the_lower_layers_import_no_torch(part: str) -> None:
-    for path in MODULES:
-        if part_of(path) == part:
-            names = {n.partition(".")[0] for node in at_import(tree_of(path)) for n in imported(node)}
-            assert "torch" not in names, path
-
-
-CODE = """
-import json, sys
-sys.modules["torch"] = None
-import statsnet
-from statsnet import environment, errors, units
-from statsnet.signatures.mix import resolve_mix
-from statsnet.signatures.database import ProfilesDB
-from statsnet.signatures.model import Cluster, Measurement, Memory, Signature, WorkloadName
-from statsnet.signatures.storage import load_signature, save_signature
-from pathlib import Path
-
-folder = Path(sys.argv[1])
-relu = Cluster(op="aten.relu.default", phase="forward", category="activation", calls=1.0,
-               args=({"shape": [8], "dtype": "float32"},), outputs=({"shape": [8], "dtype": "float32"},))
-signature = Signature(mode="inference", dtype="float32", clusters=(relu,),
-                      workload=WorkloadName(domain="cv", name="tiny", preset="small"),
-                      memory=Memory(parameter_count=0, parameter_bytes=0, buffer_bytes=0, input_bytes=0))
-save_signature(folder / "here" / "cv" / "tiny.inference.json", signature)
-again = load_signature(folder / "here" / "cv" / "tiny.inference.json")
-assert again.id == signature.id
-mix = resolve_mix("cv:1", "inference", ProfilesDB(folder))
-print([m.name for m in mix.members])
-"""
-
-
-def test_signatures_and_mixes_need_no_torch(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, str(tmp_path)],
-        env={"PYTHONPATH": str(ROOT.parent), "PATH": ""}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert (done.stdout.strip(), done.stderr) == ("['cv/tiny']", "")
+    assert not [path for path in MODULES if part_of(path) == part and "torch" in packages(facts(path).early)]
 
 
 PRINTERS = {"measure/timing.py"}
@@ -147,15 +128,6 @@ EXITERS = {
 """Programs of their own."""
 
 
-def calls(path: Path, names: set[str]) -> list[int]:
-    """Lines of a file that call one of the functions."""
-    return [
-        node.lineno
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in names
-    ]
-
-
 @pytest.mark.parametrize(
     ("names", "allowed"),
     [
@@ -164,21 +136,21 @@ def calls(path: Path, names: set[str]) -> list[int]:
     ],
 )
 def test_only_the_command_line_prints_and_exits(names: set[str], allowed: set[str]) -> None:
-    for path in MODULES:
-        if part_of(path) != "cli" and str(path.relative_to(ROOT)) not in allowed:
-            assert not calls(path, names), path
+    found = {str(p.relative_to(ROOT)) for p in MODULES if part_of(p) != "cli" and names & facts(p).calls}
+    assert found <= allowed
 
 
 def test_only_synthesis_knows_optuna() -> None:
-    for path in MODULES:
-        names = {n.partition(".")[0] for node in ast.walk(tree_of(path)) for n in imported(node)}
-        assert part_of(path) == "synthesis" or "optuna" not in names, path
+    assert {part_of(path) for path in MODULES if "optuna" in packages(facts(path).imports)} == {"synthesis"}
 
 
 def test_no_benchmark_imports_the_command_line_but_to_fuzz_it() -> None:
-    for path in (ROOT.parent / "benchmarks").rglob("*.py"):
-        names = [n for node in ast.walk(tree_of(path)) for n in imported(node)]
-        assert path.name == "commands.py" or not any(f"{n}.".startswith("statsnet.cli.") for n in names), path
+    found = {
+        path.name
+        for path in (ROOT.parent / "benchmarks").rglob("*.py")
+        if any(f"{name}.".startswith("statsnet.cli.") for name in facts(path).imports)
+    }
+    assert found <= {"commands.py"}
 
 
 def test_the_demo_s_workloads_need_no_library_but_transformers() -> None:
@@ -186,5 +158,4 @@ def test_the_demo_s_workloads_need_no_library_but_transformers() -> None:
     brought = {"torch", "numpy", "transformers", "statsnet", "reference_workloads", *sys.stdlib_module_names}
     for domain in ("recsys", "cv"):
         for path in (ROOT.parent / "reference_workloads" / domain).glob("*.py"):
-            names = {n.partition(".")[0] for node in ast.walk(tree_of(path)) for n in imported(node)}
-            assert names <= brought, path
+            assert packages(facts(path).imports) <= brought, path

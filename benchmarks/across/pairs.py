@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from benchmarks.across.grid_times import GridTimes
 from benchmarks.across.operator_selection import Choice, Trait
 from benchmarks.across.suites import Operator, Suite
 from statsnet.devices.operator_work import work_of
+from statsnet.errors import UsageError
 
 MOST_OPERATORS = 44
 """Different operators in a proxy."""
@@ -20,6 +22,10 @@ SHORTEST_S = 0.05
 LONGEST_SHARE = 0.5
 """A proxy takes as long as one call of each of the suite's MOST_OPERATORS longest operators: at least SHORTEST_S, at
 most this share of one pass over the suite."""
+
+FARTHEST_OFF, MOST_OFF = 100.0, 0.05
+"""A time is wrong that is so many times off what the device's other times, and the other devices, lead to expect. More
+than this share of wrong times is another unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +83,27 @@ class Timed:
                         self.time_s[i, j], self.exact[i, j] = time.time_s, time.exact
                 elif device in clean and device in operator.row.time_s:
                     self.time_s[i, j], self.exact[i, j] = operator.row.time_s[device], True
+        self._drop_wrong()
         self._drop_unknown()
+
+    def _drop_wrong(self) -> None:
+        """Times that cannot be right become unknown. Raises UsageError for a device that has too many of them."""
+        logs = np.log(self.time_s)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # an operator that no device has
+            off = logs - np.nanmedian(logs, axis=1, keepdims=True)
+            off -= np.nanmedian(off, axis=0)
+        wrong = np.abs(off) > math.log(FARTHEST_OFF)
+        for j, device in enumerate(self.suite.devices):
+            count, of = int(wrong[:, j].sum()), int(np.isfinite(logs[:, j]).sum())
+            if count > MOST_OFF * of:
+                raise UsageError(
+                    f"the times of {device} are not in one unit",
+                    cause=f"{count} of its {of} times in suite {self.suite.number} are more than {FARTHEST_OFF:.0f} "
+                    "times off the rest, compared with the other devices",
+                    hint="convert its tables to microseconds",
+                )
+        self.time_s[wrong] = np.nan
 
     def _drop_unknown(self) -> None:
         """An operator that some device of the suite lacks is left out, unless a whole member is missing there."""

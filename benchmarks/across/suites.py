@@ -175,8 +175,7 @@ def convolutional_networks(tables: Tables) -> list[Suite]:
                     operators.append(Operator(row=row, calls=calls))
         members.append(Member(name=name, operators=tuple(operators), step_s={}))
     rows = [o.row for m in members for o in m.operators]
-    names = {d for r in rows for d in r.time_s}
-    devices = tuple(sorted(d for d in names if all(d in r.time_s for r in rows)))
+    devices = tuple(sorted(_devices_with_most(rows)))
     return (
         [Suite(number=4, name="ResNet-50 and VGG-16, FP32", members=tuple(members), devices=devices)] if devices else []
     )

@@ -100,12 +100,7 @@ class Watch:
             return
         if event in _NEVER:
             raise Forbidden(f"{event}{arguments!r:.200}")
-        if event == "open":
-            path, mode, flags = (*arguments, 0, 0, 0)[:3]
-            writes = bool(flags & _WRITING) if isinstance(flags, int) and flags else any(c in str(mode) for c in "wax+")
-            if writes and not self._is_inside(path):
-                raise Forbidden(f"open({path!r:.200}, {mode!r})")
-        elif event in _CHANGES and not all(map(self._is_inside, _places(event, arguments))):
+        if not all(map(self._is_inside, changed_paths(event, arguments))):
             raise Forbidden(f"{event}{arguments!r:.200}")
 
     def _is_inside(self, path: Any) -> bool:
@@ -113,6 +108,17 @@ class Watch:
             return True
         name = os.path.realpath(os.fsdecode(path))
         return f"{name}{os.sep}".startswith(self._folder + os.sep) or name == os.devnull or "__pycache__" in name
+
+
+def changed_paths(event: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """What an event that Python tells its auditors changes: paths, and descriptors of files that are open. Nothing if
+    it changes no file."""
+    if event == "open":
+        path, mode, flags = (*arguments, 0, 0, 0)[:3]
+        writes = bool(flags & _WRITING) if isinstance(flags, int) and flags else any(c in str(mode) for c in "wax+")
+        yield from (path,) if writes else ()
+    elif event in _CHANGES:
+        yield from _places(event, arguments)
 
 
 def _places(event: str, arguments: tuple[Any, ...]) -> Iterator[Any]:

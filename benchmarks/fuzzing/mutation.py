@@ -57,14 +57,14 @@ class Choices:
 
 
 def changed_document(document: Any, choices: Choices) -> Any:
-    """A JSON document with some of its values replaced, left out, doubled or exchanged. `document`
-    itself stays as it is."""
-    document = json.loads(json.dumps(document))
+    """A JSON document with some of its values replaced, left out, doubled or exchanged, in place where that can be."""
+    places = list(_places(document))
     for _ in range(choices.one_of(CHANGES)):
-        places = list(_places(document))
         if not places:
             return _hostile(choices)
         holder, key = choices.one_of(places)
+        if not _has(holder, key):  # an earlier change has taken it away
+            continue
         kind = choices.below(8)
         is_number = isinstance(holder[key], int | float) and not isinstance(holder[key], bool)
         if is_number and kind < 6:

@@ -100,7 +100,7 @@ class Reader:
         if not self.document or choices.below(8) == 0:
             return changed_bytes(seed, choices)
         packed_too = seed.startswith(b"\x1f\x8b")
-        document = changed_document(json.loads(gzip.decompress(seed) if packed_too else seed), choices)
+        document = changed_document(json.loads(_unpacked(seed) if packed_too else seed), choices)
         if isinstance(document, dict) and "id" in document:
             with contextlib.suppress(ValueError, TypeError):  # it holds what has no canonical form
                 document["id"] = content_id(document)
@@ -111,6 +111,11 @@ class Reader:
 @cache
 def _kept(made: Callable[[], Sequence[bytes]]) -> Sequence[bytes]:
     return made()
+
+
+@cache
+def _unpacked(seed: bytes) -> bytes:
+    return gzip.decompress(seed)
 
 
 def _changed_line(seed: bytes, choices: Choices) -> bytes:

@@ -120,7 +120,10 @@ def simulator_proxy_of_two() -> SimulatorProxy:
     """Of two layers of small products."""
     mix = resolve_mix("micro:1", "inference", CountsDB())
     whole = manifest_of_mix(mix)
-    return simulator_proxy(mix, whole, scaled(whole, macs=1_000_000, quantum=32))
+    made = simulator_proxy(mix, whole, scaled(whole, macs=1_000_000, quantum=32))
+    assert made.fit.simulation is not None
+    few = replace(made.fit.simulation, left_out=made.fit.simulation.left_out[:FEW])
+    return replace(made, fit=replace(made.fit, simulation=few))
 
 
 def devices() -> list[bytes]:
@@ -130,8 +133,21 @@ def devices() -> list[bytes]:
     for path in paths:
         record = json.loads(gzip.decompress(path.read_bytes()))
         models = sorted(record["models"], key=lambda model: len(json.dumps(model)))[:2]
+        for model in models:
+            model["trees"] = _first_tree(model["trees"])
         made.append(json.dumps({**record, "models": models, "exact": record["exact"][:FEW]}).encode())
     return [*made, gzip.compress(made[0], mtime=0)]
+
+
+def _first_tree(trees: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Nodes stand tree after tree, each tree in preorder."""
+    if trees is None:
+        return None
+    end, missing = 0, 1
+    while missing:
+        missing += 1 if trees["feature"][end] >= 0 else -1
+        end += 1
+    return {**trees, "feature": trees["feature"][:end], "value": trees["value"][:end]}
 
 
 def traces() -> list[bytes]:
@@ -167,7 +183,7 @@ def trace_without_shapes() -> bytes:
 
 def execution_traces() -> list[bytes]:
     recorded = json.loads(_recorded()[1])
-    return [json.dumps({**recorded, "nodes": recorded["nodes"][: 5 * FEW]}).encode()]
+    return [json.dumps({**recorded, "nodes": recorded["nodes"][: 3 * FEW]}).encode()]
 
 
 @cache

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from statsnet.analysis.database import NamedSignature
 from statsnet.signatures.statistics import interquartile_share, shares
@@ -63,9 +62,6 @@ class Characteristics:
             if held >= MOST_OF_IT:
                 return number
         return len(self.functions)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def categories_of(workloads: Sequence[Characteristics]) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from statsnet.analysis.database import NamedSignature
 
@@ -22,9 +21,6 @@ class Size:
     activation_bytes: int
     peak_bytes: int | None
     counted: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def memory_by_size(signatures: Iterable[NamedSignature]) -> dict[str, list[Size]]:

@@ -42,11 +42,13 @@ def processes() -> int:
 @cache
 def groups_of(size: int, stride: int) -> Any:
     """The group of this process, once all processes have made all groups of this kind: of eight processes, groups of
-    two with stride 2 are 0 and 2, 1 and 3, 4 and 6, 5 and 7."""
+    two with stride 2 are 0 and 2, 1 and 3, 4 and 6, 5 and 7. They wait as long as the group of all."""
     rank, own = torch.distributed.get_rank(), None
+    everyone: Any = torch.distributed.group.WORLD
+    limit = everyone._get_backend(torch.device("cpu")).options._timeout
     for first in (r for r in range(processes()) if r // stride % size == 0):
         ranks = [first + i * stride for i in range(size)]
-        made = torch.distributed.new_group(ranks)
+        made = torch.distributed.new_group(ranks, timeout=limit)
         own = made if rank in ranks else own
     return own
 

@@ -32,6 +32,7 @@ def characterize(
     from statsnet.analysis.database import select
     from statsnet.analysis.sizes import memory_by_size
     from statsnet.reporting.characteristics import characteristics_report
+    from statsnet.signatures.conversion import plain
 
     output.check_pictures(folder)
     selected = select(signatures, options.given_mode(mode), profiles=profiles, environment=environment)
@@ -40,8 +41,8 @@ def characterize(
     data = {
         "environment": selected.environment,
         "mode": selected.mode,
-        "workloads": [c.to_dict() for c in of_workloads],
-        "sizes": [size.to_dict() for of_workload in sizes.values() for size in of_workload],
+        "workloads": plain(of_workloads),
+        "sizes": plain([size for of_workload in sizes.values() for size in of_workload]),
     }
     output.deliver(
         data,

@@ -10,7 +10,9 @@ import click
 
 from statsnet.cli import fleet, json_option, options, output, scenario_options, trace
 from statsnet.errors import UsageError
+from statsnet.measure import process
 from statsnet.measure.at_hand import require_device
+from statsnet.signatures.saved_proxy import check_is_proxy
 
 if TYPE_CHECKING:
     from statsnet.evaluation.run_proxy import RunOptions
@@ -108,6 +110,10 @@ def run(
     for written in (json_path, trace_path):
         json_option.check_no_input(written, proxies)
     trace.check(trace_path, json_path)
+    for name in proxies:
+        check_is_proxy(name)
+    if not is_many and scenario is None and setting is None and threads is None:
+        process.prepare_on(device)
     from statsnet.evaluation.run_proxy import STEP_LIMITS, WITHOUT_COLLECTIVES, RunOptions, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting

@@ -14,6 +14,7 @@ import click
 from statsnet.cli import fleet, json_option, layers, options, output, search_storage, simulators
 from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
+from statsnet.measure import process
 from statsnet.measure.at_hand import check_counters, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
@@ -166,6 +167,8 @@ def synthesize(
         require_device(device)
     output.check_folder(path.parent)
     kept = search_storage.checked(storage, path, resume=resume) if searching else None
+    if not recorded and engine == fleet.LOCAL:
+        process.prepare_on(device)
     from statsnet.devices.make_proxy import MakeOptions, search_proxy
     from statsnet.devices.make_proxy import synthesize as make
     from statsnet.measure.cache import MeasurementCache

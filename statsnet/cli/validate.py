@@ -10,7 +10,9 @@ import click
 
 from statsnet.cli import fleet, json_option, options, output, scenario_options
 from statsnet.errors import UsageError
+from statsnet.measure import process
 from statsnet.measure.at_hand import require_device
+from statsnet.signatures.saved_proxy import check_is_proxy
 
 if TYPE_CHECKING:
     from statsnet.evaluation.scenario_suite import SuiteScenarioOptions
@@ -82,6 +84,9 @@ def validate(
     fleet.check(engine, environment)
     _check_on_fleet(engine)
     scenario_options.check(scenario, of_scenarios=("qps",), not_of_them=("max_time_s", "log_path", "fit"))
+    check_is_proxy(proxy)
+    if engine == fleet.LOCAL and scenario is None:
+        process.prepare_on(device)
     from statsnet.evaluation.own_models import parse_model
     from statsnet.evaluation.validate import ValidateOptions, validate_proxy
     from statsnet.measure.process import measuring_environment

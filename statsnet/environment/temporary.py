@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -20,6 +21,7 @@ from typing import BinaryIO
 
 PREFIX = "statsnet-"
 
+_SUFFIX = ".tmp"
 _MARK = ".temporary"
 """The file in each folder that is locked. A folder without it is nobody's temporary one, whatever its name is."""
 
@@ -45,15 +47,20 @@ def temporary_folder(prefix: str = PREFIX, within: Path | None = None) -> Iterat
         _sweep_once(place, prefix)
     else:
         sweep(place, prefix)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    folder = place / f"{prefix}{secrets.token_hex(6)}{_SUFFIX}"
     _live.add(folder)
     try:
+        folder.mkdir(mode=stat.S_IRWXU)
         with open(folder / _MARK, "xb") as mark:
             hold(mark)
             yield folder
     finally:
         _live.discard(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            _remove(folder)
+        except BaseException:  # a signal that ends the command came just then
+            _remove(folder)
+            raise
 
 
 def hold(file: BinaryIO) -> None:
@@ -66,8 +73,30 @@ def sweep(place: Path, prefix: str) -> None:
     """Remove the temporary folders of this user there that no process holds any more."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
-            if entry.name.startswith(prefix) and is_left_over(Path(entry.path, _MARK)):
+            if not entry.name.startswith(prefix):
+                continue
+            if is_left_over(Path(entry.path, _MARK)):
+                _remove(Path(entry.path))
+            elif entry.name.endswith(_SUFFIX) and _is_settled(entry.stat(follow_symlinks=False)):
+                with contextlib.suppress(OSError):  # only an empty one goes: its process was killed before it held it
+                    os.rmdir(entry.path)
+
+
+def _remove(folder: Path) -> None:
+    """The mark goes last: what a process leaves that is killed meanwhile can still be swept."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.name != _MARK:
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_settled(about: os.stat_result) -> bool:
+    """Whether it is this user's, and as old as what nobody makes any more."""
+    return about.st_uid == os.getuid() and time.time() - about.st_mtime >= SETTLED_S
 
 
 def is_left_over(path: Path) -> bool:
@@ -78,9 +107,7 @@ def is_left_over(path: Path) -> bool:
         return False
     try:
         about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
-            return False
-        if time.time() - about.st_mtime < SETTLED_S:
+        if not stat.S_ISREG(about.st_mode) or not _is_settled(about):
             return False
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # it is held

@@ -95,7 +95,7 @@ class Standings(Displayed):
     def to_dict(self) -> dict[str, Any]:
         return {
             "results": [_row_dict(row) for row in self.rows],
-            "geometric_means": [_mean_dict(m) for m in self.means],
+            "geometric_means": [{**plain(mean), "verdict": mean.verdict} for mean in self.means],
         }
 
 
@@ -276,14 +276,4 @@ def _row_dict(row: Standing) -> dict[str, Any]:
         "energy_factor": row.energy_factor,
         "cost_per_step": row.cost_per_step,
         "cost_factor": row.cost_factor and plain(row.cost_factor),
-    }
-
-
-def _mean_dict(mean: Mean) -> dict[str, Any]:
-    return {
-        "machine": mean.machine,
-        "setting": mean.setting,
-        "subjects": mean.subjects,
-        "factor": plain(mean.factor),
-        "verdict": mean.verdict,
     }

@@ -13,11 +13,13 @@ from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.lowering import products_of
 from statsnet.exports.manifest import PRODUCT_CATEGORIES, Communication, Layer, Manifest, ManifestMember, Use
 from statsnet.exports.operands import operand_bytes
+from statsnet.profiling.costs import cost_of
 from statsnet.signatures.collectives import group_size, group_stride, is_collective, kind_of, message_bytes
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of, tensors_of
+from statsnet.signatures.products import Product
 from statsnet.signatures.simulation import Reference
 
 ROOFLINE = Reference(kind="roofline", flops_per_s=100e12, bytes_per_s=1e12)
@@ -169,7 +171,7 @@ def _add(found: dict[str, _Found], cluster: Cluster, part: _Part, index: int) ->
 
 def _layer(found: _Found) -> Layer:
     cluster, index = found.cluster, found.index
-    products = products_of(cluster.op, cluster.args, cluster.outputs)
+    products = _mean_products(cluster)
     macs: float | None = math.fsum(p.macs for p in products)
     if not products and cluster.category in PRODUCT_CATEGORIES and cluster.flops != 0:
         macs = None
@@ -197,6 +199,16 @@ def _layer(found: _Found) -> Layer:
         depends_on=tuple(sorted(found.depends_on)),
         communication=_communication(cluster),
     )
+
+
+def _mean_products(cluster: Cluster) -> tuple[Product, ...]:
+    """Those of its arguments. Where it stands for calls of several shapes, they run as often as its mean work says, so
+    that sums over them are the suite's."""
+    products = products_of(cluster.op, cluster.args, cluster.outputs)
+    work = cost_of(cluster.op, cluster.args, cluster.outputs) if products else None
+    if work is None or not work.flops or not cluster.flops or math.isclose(work.flops, cluster.flops, rel_tol=1e-8):
+        return products
+    return tuple(replace(p, times=p.times * cluster.flops / work.flops) for p in products)
 
 
 def _communication(cluster: Cluster) -> Communication | None:

@@ -8,9 +8,12 @@ the nodes of their kind.
 
 from __future__ import annotations
 
+import math
+
 from statsnet.exports.manifest import Layer
 from statsnet.exports.onnx_piece import CannotHoldError, Piece
 from statsnet.exports.onnx_rules import RULES, end_padding
+from statsnet.profiling.costs import cost_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.products import Product, Window
@@ -19,8 +22,8 @@ from statsnet.signatures.products import Product, Window
 def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
     """The nodes of a layer. Raises CannotHoldError with the reason. `planar`: transposed convolutions, and those of
     more than two axes of space, are matrix products."""
-    piece = Piece(layer)
     if layer.products:
+        piece = Piece(layer, layer.repeats)
         for product in layer.products:
             _add_product(piece, product, planar)
         return piece
@@ -31,11 +34,23 @@ def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
     rule = RULES.get(base_name(layer.operator).rstrip("_"))
     if rule is None:
         raise CannotHoldError("there is no ONNX operator for it here")
+    piece = Piece(layer, layer.repeats * _mean_size(layer))
     try:
         rule(piece)
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise CannotHoldError("its arguments are not known") from error
     return piece
+
+
+def _mean_size(layer: Layer) -> float:
+    """Of a layer that stands for calls of several shapes: the bytes of a mean call, as a share of those of the shape
+    that it shows. Else 1."""
+    shown = cost_of(layer.operator, layer.args, layer.outputs)
+    shown_bytes = shown.bytes_read + shown.bytes_written if shown else 0.0
+    if layer.bytes_read is None or layer.bytes_written is None or not shown_bytes:
+        return 1.0
+    share = (layer.bytes_read + layer.bytes_written) / shown_bytes
+    return 1.0 if math.isclose(share, 1.0, rel_tol=1e-8) else share
 
 
 def _add_product(piece: Piece, product: Product, planar: bool) -> None:
@@ -44,14 +59,30 @@ def _add_product(piece: Piece, product: Product, planar: bool) -> None:
         (_add_transposed if window.transposed else _add_convolution)(piece, product, window)
         return
     batch = (product.batch,) if product.batch > 1 else ()
-    left = piece.value("input", (*batch, product.rows, product.depth))
-    right = piece.value("input" if batch else "weight", (*batch, product.depth, product.columns))
-    inputs = [left, right]
-    if with_bias := base_name(piece.layer.operator) == "addmm":
-        inputs.append(piece.value("weight", (product.columns,)))
-    out = piece.value("output", (*batch, product.rows, product.columns))
-    piece.node("Gemm" if with_bias else "MatMul", inputs, (out,), macs=product.dense_macs * product.batch,
-               repeats=product.times * product.density)  # fmt: skip
+    op, dtype, written = _matmul(piece.layer.dtype, planar)
+    left = piece.value("input", (*batch, product.rows, product.depth), dtype)
+    right = piece.value("input" if batch else "weight", (*batch, product.depth, product.columns), dtype)
+    inputs, bias = [left, right], None if batch else _bias(piece.layer)
+    if bias is not None and op == "MatMul":
+        op = "Gemm"
+        inputs.append(piece.value("input" if len(bias) > 1 else "weight", bias, dtype))
+    out = piece.value("output", (*batch, product.rows, product.columns), written)
+    piece.node(op, inputs, (out,), macs=product.dense_macs * product.batch, repeats=product.times * product.density)
+
+
+def _matmul(dtype: str, planar: bool) -> tuple[str, str | None, str | None]:
+    """The operator, and the dtypes of operands and result if they are not the layer's. ZigZag takes no other operator
+    than MatMul, and that no integers of 8 bits."""
+    if dtype not in ("int8", "uint8"):
+        return "MatMul", None, None
+    return ("MatMul", "int32", "int32") if planar else ("MatMulInteger", dtype, "int32")
+
+
+def _bias(layer: Layer) -> tuple[int, ...] | None:
+    """The shape of what the only product of a layer is added to."""
+    place = {"addmm": 0, "_addmm_activation": 0, "linear": 2, "mkldnn_linear": 2}.get(base_name(layer.operator))
+    given = [] if place is None else layer.args[place : place + 1]
+    return tuple(given[0]["shape"]) if given and is_tensor(given[0]) else None
 
 
 def _add_convolution(piece: Piece, product: Product, window: Window) -> None:

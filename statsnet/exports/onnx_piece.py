@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from statsnet.exports.manifest import Layer
-from statsnet.signatures.operators import ITEM_SIZE
+from statsnet.signatures.operators import ITEM_SIZE, REAL
 
 Role = Literal["input", "weight", "hidden", "output", "constant"]
 
@@ -51,16 +51,18 @@ class Node:
 
 @dataclass(slots=True)
 class Piece:
-    """The nodes and values of one layer while they are made."""
+    """The nodes and values of one layer while they are made. `repeats` is how often its nodes count."""
 
     layer: Layer
+    repeats: float
     nodes: list[Node] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
 
     def value(
         self, role: Role, shape: Sequence[int], dtype: str | None = None, *, numbers: tuple[int | float, ...] = ()
     ) -> str:
-        dtype = dtype or self.layer.dtype
+        """Without a dtype an operand of a product: complex products are four of real numbers."""
+        dtype = dtype or REAL.get(self.layer.dtype, self.layer.dtype)
         if dtype not in DTYPES:
             raise CannotHoldError(f"ONNX has no elements of {dtype}")
         name = f"{self.layer.name}_{role[0]}{len(self.values)}"
@@ -82,4 +84,4 @@ class Piece:
     ) -> None:
         name = self.layer.name if not self.nodes else f"{self.layer.name}_{len(self.nodes)}"
         self.nodes.append(Node(name=name, op=op, inputs=tuple(inputs), outputs=tuple(outputs), attributes=attrs,
-                               layer=self.layer.index, repeats=self.layer.repeats * repeats, macs=macs))  # fmt: skip
+                               layer=self.layer.index, repeats=self.repeats * repeats, macs=macs))  # fmt: skip

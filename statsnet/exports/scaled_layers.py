@@ -29,14 +29,16 @@ def scaled_layer(
 ) -> Layer:  # fmt: skip
     """A layer of one product, which came from an `original` one of `operator`."""
     window = product.window
-    args, outputs = _arguments(product, dtype)
+    of_bytes = dtype in ("int8", "uint8")  # sums of their products take more bits
+    written = "int32" if of_bytes else dtype
+    args, outputs = _arguments(product, dtype, written)
     item = ITEM_SIZE.get(dtype, 4)
     elements = _elements(product)
     macs, category = float(product.dense_macs), "gemm" if window is None else "convolution"
     return Layer(
         index=index,
         name=f"s{index:04}_{category}",
-        operator="aten.mm.default" if window is None else "aten.convolution.default",
+        operator="aten.convolution.default" if window else "aten._int_mm.default" if of_bytes else "aten.mm.default",
         phase="forward",
         category=category,
         args=args,
@@ -50,7 +52,7 @@ def scaled_layer(
         flops=2 * macs,
         bytes_input=float(item * elements[0]),
         bytes_weight=float(item * elements[1]),
-        bytes_written=float(item * elements[2]),
+        bytes_written=float(ITEM_SIZE.get(written, 4) * elements[2]),
         time_s=None,
         scaling=Scaling(
             of_operator=operator,
@@ -85,22 +87,22 @@ def _elements(product: Product) -> tuple[int, int, int]:
     return window.in_channels * math.prod(window.in_size), product.operand_elements[1], product.operand_elements[2]
 
 
-def _arguments(product: Product, dtype: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _arguments(product: Product, dtype: str, written: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Encoded as signatures/operators.py says."""
 
-    def tensor(*shape: int) -> dict[str, Any]:
+    def tensor(*shape: int, dtype: str = dtype) -> dict[str, Any]:
         return {"shape": list(shape), "dtype": dtype}
 
     window = product.window
     if window is None:
         operands = tensor(product.rows, product.depth), tensor(product.depth, product.columns)
-        return operands, (tensor(product.rows, product.columns),)
+        return operands, (tensor(product.rows, product.columns, dtype=written),)
     axes = len(window.kernel)
     args = (
         tensor(1, window.in_channels, *window.in_size), tensor(window.out_channels, window.in_channels, *window.kernel),
         None, list(window.stride), [0] * axes, list(window.dilation), False, [0] * axes, 1,
     )  # fmt: skip
-    return args, (tensor(1, window.out_channels, *window.out_size),)
+    return args, (tensor(1, window.out_channels, *window.out_size, dtype=written),)
 
 
 def _cuts(original: Product, product: Product) -> tuple[Cut, ...]:

@@ -19,6 +19,7 @@ from statsnet.exports.manifest import Layer, Manifest, left_out_of
 from statsnet.exports.pursuit import choose
 from statsnet.exports.scaled_layers import scaled_layer, scaled_product
 from statsnet.exports.systolic import SPREAD, USUAL, cycle_table, dims_of, total_cycles, utilisations
+from statsnet.signatures.operators import REAL
 from statsnet.signatures.products import Product
 from statsnet.units import plural
 
@@ -96,7 +97,8 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = False)
         original, repeats = _nearest(size, covered, cuts), float(f"{weight:.{DIGITS}g}")
         layers.append(scaled_layer(
             scaled_product(original.product, size, quantum), original.product, original.layer.operator,
-            original.layer.dtype, index=index, repeats=repeats, macs_share=repeats * float(cost[place]) / suite_macs,
+            REAL.get(original.layer.dtype, original.layer.dtype), index=index, repeats=repeats,
+            macs_share=repeats * float(cost[place]) / suite_macs,
         ))  # fmt: skip
     return _with_words(manifest, originals, layers)
 

@@ -28,6 +28,9 @@ from statsnet.measure.process_server import REQUEST_BYTES, Request
 SWITCH = "STATSNET_PROCESS_SERVER"
 """0: no server, every task in a fresh process."""
 
+SET_BY_TORCH = frozenset({"TORCHINDUCTOR_CACHE_DIR"})
+"""Variables that are set when a part of torch is imported."""
+
 ENDED_WITH_SERVER = 256
 """In place of an exit code, none of which is as large."""
 
@@ -89,6 +92,11 @@ class Surroundings:
 
     variables: Mapping[str, str]
     cores: frozenset[int]
+
+    def are_still(self, now: Surroundings) -> bool:
+        """Whether they have not changed, but for what torch has set meanwhile, as it would in every process."""
+        kept = {n: v for n, v in now.variables.items() if n in self.variables or n not in SET_BY_TORCH}
+        return self == Surroundings(kept, now.cores)
 
 
 class Server:
@@ -161,13 +169,17 @@ class _Current:
                 self.close()
                 return None
 
+    def start(self, surroundings: Surroundings) -> None:
+        with self._lock:
+            self._server_in(surroundings)
+
     def _server_in(self, surroundings: Surroundings) -> Server | None:
         if self._is_broken:
             return None
         if self._server is not None:
             if self._server.owner_pid != os.getpid():  # this process is itself a fork of the one with the server
                 return None
-            if self._server.surroundings != surroundings:
+            if not self._server.surroundings.are_still(surroundings):
                 lasts, self._changed = surroundings == self._changed, surroundings
                 if not lasts or self._server.running:
                     return None
@@ -188,6 +200,20 @@ close_server = _current.close
 atexit.register(close_server)
 
 
+def start_server(variables: Mapping[str, str]) -> None:
+    """Start this process's server, so that it imports torch while this process has something else to do."""
+    if _may_fork():
+        _current.start(_surroundings(variables))
+
+
+def _may_fork() -> bool:
+    return sys.platform == "linux" and os.environ.get(SWITCH) != "0"
+
+
+def _surroundings(variables: Mapping[str, str]) -> Surroundings:
+    return Surroundings(variables, frozenset(os.sched_getaffinity(0)))
+
+
 def fork_process(
     task: str,
     folder: Path,
@@ -201,14 +227,13 @@ def fork_process(
     """A process that runs the task in `folder`, of the class `task` ("module:Class"), with `rank_env` of its own. None
     if it has to be a fresh one now: on systems other than Linux, with SWITCH set to 0, if the variables have just
     changed, or without a server."""
-    if sys.platform != "linux" or os.environ.get(SWITCH) == "0":
+    if not _may_fork():
         return None
-    surroundings = Surroundings(variables, frozenset(os.sched_getaffinity(0)))
     request = Request(folder=str(folder), task=task, directory=os.getcwd(), variables=rank_env)
     stdin_fd, stdin = _standard_input(takes_turns)
     process = None
     try:
-        process = _current.fork(request, surroundings, stdin=stdin_fd, output=output, events=events)
+        process = _current.fork(request, _surroundings(variables), stdin=stdin_fd, output=output, events=events)
     finally:
         os.close(stdin_fd)
         if process is None and stdin is not None:

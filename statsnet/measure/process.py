@@ -28,7 +28,7 @@ from statsnet.errors import MeasurementError, ProcessError
 from statsnet.measure import device_lock, end_with_parent, sandbox
 from statsnet.measure.control import DEFAULT, Control, Job
 from statsnet.measure.device_lock import LOCKS
-from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process
+from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process, start_server
 from statsnet.measure.memory_watch import MemoryWatch
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.task import Event, Task, class_name, decode_error, encode_task, result_type, to_json
@@ -67,6 +67,14 @@ def run(
             if event.item is not None:
                 begun(event.item)
         return process.result()
+
+
+def prepare_on(device: str) -> None:
+    """Have what forks processes import torch meanwhile, for tasks on this device that will run under the default
+    control. Within a command, which has the device's lock from now on."""
+    if not sandbox.is_on():
+        with LOCKS.measuring_on(device):
+            start_server(child_environment())
 
 
 def run_job(job: Job[R], *, report: Report = silent) -> R:

@@ -48,9 +48,9 @@ LIBRARIES = frozenset(
 """What the server may import beside torch: no module that its user may change between two tasks, and none that starts
 threads of OpenMP or CUDA when it is imported."""
 
-CAPTURING = "torch._dynamo"
-"""Torch imports this part of itself, for more than a second, when a mode first sees an operator. Other parts are left
-out: Inductor starts processes when it is imported."""
+CAPTURE, CAPTURING = "statsnet.profiling.capture", "torch._dynamo"
+"""Torch imports this part of itself, for more than a second, when a mode first sees an operator: tasks that import
+CAPTURE will do so. Other parts are left out: Inductor starts processes when it is imported."""
 
 REQUEST_BYTES = 1 << 16
 
@@ -113,6 +113,7 @@ class _Server:
 
     def serve(self) -> None:
         """Until the parent closes its end of the socket."""
+        _import("torch")  # before somebody waits for it
         while True:
             for key, _ in self._selector.select():
                 if isinstance(child := key.data, _Child):  # nobody wants it any more
@@ -156,10 +157,10 @@ class _Server:
     def _import_for(self, task: str) -> None:
         """Import the task's own module and what its last processes needed. A module that cannot be imported here fails
         in the process, which tells why."""
-        for name in ["torch", task.partition(":")[0], *self._needed.pop(task, [])]:
-            if name == "torch" or _may_be_shared(name):
-                with contextlib.suppress(Exception):
-                    importlib.import_module(name)
+        for name in filter(_may_be_shared, [task.partition(":")[0], *self._needed.pop(task, [])]):
+            _import(name)
+        if CAPTURE in sys.modules:
+            _import(CAPTURING)
         gc.freeze()  # else the first collection in a copy would write to every object, and so copy all memory
 
     def _reap(self) -> None:
@@ -211,6 +212,11 @@ class _Server:
         self._selector.close()
         for end in (self._requests, self._woken, self._waker, *(child.line for child in self._children.values())):
             end.close()
+
+
+def _import(module: str) -> None:
+    with contextlib.suppress(Exception):
+        importlib.import_module(module)
 
 
 def cuda_is_initialized(library: str = "libcuda.so.1") -> bool:

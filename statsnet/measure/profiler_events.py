@@ -7,10 +7,11 @@ step pays for gigabytes of fresh memory. So a session is read and emptied at onc
 
 from __future__ import annotations
 
+import itertools
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
@@ -29,6 +30,8 @@ STOPPED = "statsnet:stopped"
 """Marks an operator that was broken off."""
 TRACED = "statsnet:traced"
 """Marks where torch traces on tensors without data: events inside it are no work."""
+PACKAGED = "AOTInductor package"
+"""Marks where a package runs that was compiled ahead of time, which shows torch few of its operators."""
 
 _WITHOUT_WORK = frozenset(
     ("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
@@ -132,6 +135,7 @@ def profiling(
     config = _config(all_threads=all_threads, with_metadata=device == "cuda")
     with (
         _stops_marked(),
+        _packages_marked(),
         tracing_wrapped(_marked),
         profile(activities=activities, record_shapes=record_shapes, experimental_config=config) as session,
     ):
@@ -156,6 +160,23 @@ def _stops_marked() -> Iterator[None]:
             pass
 
     with patch.object(stop, "__init__", mark):
+        yield
+
+
+@contextmanager
+def _packages_marked() -> Iterator[None]:
+    def marked(runs: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with _RecordFunctionFast(PACKAGED):
+                return runs(*args, **kwargs)
+
+        return run
+
+    loaders = [loader for loader in vars(getattr(torch._C, "_aoti", None) or object).values() if hasattr(loader, "run")]
+    with ExitStack() as stack:
+        for loader, name in itertools.product(loaders, ("run", "boxed_run")):
+            if hasattr(loader, name):
+                stack.enter_context(patch.object(loader, name, marked(getattr(loader, name))))
         yield
 
 

@@ -32,7 +32,7 @@ _LOST = re.compile(
 
 _GROUP = re.compile(
     r"collective|gloo|nccl|\b(TCP|File|Hash|Prefix)?Store\b|\bDist\w*Error|the client socket has|"
-    r"for (recv|send) operation|closed by peer \[",
+    r"for (recv|send) operation|closed by peer \[|caused pair closure",
     re.IGNORECASE,
 )
 """That it was another process: a factory may wait for a server of its own."""

@@ -194,8 +194,19 @@ def _onnxruntime(program: torch.export.ExportedProgram) -> Program:
 def _openvino(program: torch.export.ExportedProgram, *, precision: str) -> Program:
     import openvino
 
+    try:
+        graph = openvino.convert_model(program)
+    except Exception:  # its reader of torch's graphs knows fewer operators than its reader of ONNX
+        with temporary_folder() as folder:
+            return _compiled_openvino(saved_onnx(program, folder / "model.onnx"), precision)
+    return _compiled_openvino(graph, precision)
+
+
+def _compiled_openvino(graph: Any, precision: str) -> Program:
+    import openvino
+
     compiled = openvino.Core().compile_model(
-        openvino.convert_model(program),
+        graph,
         "CPU",
         {
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),

@@ -1,8 +1,8 @@
 """Measuring processes in a sandbox of bubblewrap: without a network, and with nothing to write to but temporary files.
 
 What such a process can still do: read what this user can read, use the processor, the memory and the GPU, and hand back
-a result, which is checked. Folders in which other programs of the user keep their sockets are hidden, for whoever may
-speak with a shell's or an agent's socket needs no network.
+a result, which is checked. Folders in which other programs of the user keep their sockets are hidden, and so are
+sockets elsewhere, as in ~/.ssh: whoever may speak with the socket of a shell or an agent needs no network.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import glob
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -99,12 +100,15 @@ def _command(*folders: Path) -> list[str]:
     shown = [*needed, *(_shown.get() or ())]
     hidden = [path for path in HIDDEN if os.path.isdir(path) and not os.path.islink(path)]
     devices = sorted(device for pattern in DEVICES for device in glob.glob(pattern))
-    return command(*folders, shown=_within(shown, hidden), hidden=hidden, devices=devices)
+    seen = _within(shown, hidden)
+    return command(*folders, shown=seen, hidden=hidden, devices=devices, sockets=_sockets(seen, hidden))
 
 
-def command(*folders: Path, shown: Iterable[Path], hidden: Sequence[str], devices: Iterable[str]) -> list[str]:
-    """The words before a program: it sees all files, but none in the `hidden` folders except those `shown`, and may
-    write to `folders`. Later words go before earlier ones where they name the same place."""
+def command(
+    *folders: Path, shown: Iterable[Path], hidden: Sequence[str], devices: Iterable[str], sockets: Iterable[str] = ()
+) -> list[str]:
+    """The words before a program: it sees all files but `sockets`, and none in the `hidden` folders except those
+    `shown`, and may write to `folders`. Later words go before earlier ones where they name the same place."""
     words = [PROGRAM, *APART, "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for device in devices:
         words += ["--dev-bind", device, device]
@@ -112,9 +116,33 @@ def command(*folders: Path, shown: Iterable[Path], hidden: Sequence[str], device
         words += ["--tmpfs", path]
     for place in shown:
         words += ["--ro-bind", str(place), str(place)]
+    for path in sockets:  # a socket can be spoken with though its folder cannot be written to
+        words += ["--ro-bind", os.devnull, path]
     for folder in folders:
         words += ["--bind", str(folder), str(folder)]
     return [*words, "--setenv", "TMPDIR", "/tmp", "--chdir", os.getcwd(), "--"]
+
+
+def _sockets(seen: Sequence[Path], hidden: Sequence[str]) -> list[str]:
+    """Of those that other programs listen at now: what this user may speak with, and would see in the sandbox."""
+    try:
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+    except OSError:  # a system that does not say
+        return []
+    named = {os.path.realpath(words[7]) for line in lines if len(words := line.split(maxsplit=7)) == 8}
+    return sorted(
+        path for path in named
+        if _is_socket(path) and os.access(path, os.W_OK)
+        and (any(Path(path).is_relative_to(place) for place in seen)
+             or not any(Path(path).is_relative_to(place) for place in hidden))
+    )  # fmt: skip
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _within(places: Iterable[Path], hidden: Sequence[str]) -> list[Path]:

@@ -244,10 +244,18 @@ def capturing(device: str, by: type[CaptureMode] = CaptureMode) -> Iterator[Capt
     """Capture the calls made inside the `with` block, with their implementations on a CPU."""
     log = KernelLog() if device == "cpu" else None
     mode = by(log)
-    handles = [
-        register_optimizer_step_pre_hook(lambda *_: mode.set_phase("optimizer")),
-        register_optimizer_step_post_hook(lambda *_: mode.set_phase("forward")),
-    ]
+    around: list[Any] = []
+
+    def enter(optimizer: Any, *_: Any) -> None:
+        around.append(optimizer)
+        mode.set_phase("optimizer")
+
+    def leave(*_: Any) -> None:
+        around.pop()
+        if not around:  # one that holds another, as ZeRO's, goes on
+            mode.set_phase("forward")
+
+    handles = [register_optimizer_step_pre_hook(enter), register_optimizer_step_post_hook(leave)]
     try:
         # A compiled part refuses to be compiled while a mode is on; run as it was written, it can be seen.
         with log or nullcontext(), torch.compiler.set_stance("force_eager"), derivatives_seen(mode), mode:

@@ -85,7 +85,7 @@ def joined(device: str, timeout_s: float) -> Iterator[str]:
         if own:
             backends = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout_s))
-        with group_is_there():
+        with group_is_there(), groups_wait(timeout_s):
             yield here
     except StatsNetError as error:
         raise named(error, rank, number) from error
@@ -102,6 +102,15 @@ def _own_gpu() -> str:
             cause=str(error),
             hint="start as many processes as there are GPUs, or use --device cpu",
         ) from error
+
+
+@contextmanager
+def groups_wait(timeout_s: float) -> Iterator[None]:
+    """Groups that are made within, as those of device meshes, wait as long as the group of all: torch would have them
+    wait half an hour, whatever that one does."""
+    limit = timedelta(seconds=timeout_s)
+    with patch.object(dist.distributed_c10d, "_get_default_timeout", lambda _backend: limit):
+        yield
 
 
 @contextmanager

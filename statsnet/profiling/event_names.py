@@ -6,11 +6,11 @@ from functools import cache
 
 import torch
 
-from statsnet.measure.profiler_events import STOPPED, Event
+from statsnet.measure.profiler_events import PACKAGED, STOPPED, Event
 from statsnet.profiling.capture import OpCall
 from statsnet.signatures.categories import is_metadata
 
-COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
+COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", PACKAGED)
 """How the names of compiled regions begin."""
 
 _NO_OPERATORS = frozenset(("autograd", "cuda", "profiler", "prim", "c10d", "record_param_comms", "statsnet", "segment"))

@@ -15,15 +15,16 @@ from statsnet.measure.profiler_events import StepEvents
 from statsnet.profiling.capture import CaptureMode, OpCall
 from statsnet.profiling.distributed import alone
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
-from statsnet.profiling.unseen import Unseen, in_one_thread, largest, unseen_in
+from statsnet.profiling.unseen import Unseen, check_collectives, in_one_thread, largest, unseen_in
 from statsnet.profiling.unwatched_capture import UnwatchedCapture, is_nearer, is_possible, is_suspect
+from statsnet.signatures.collectives import is_collective
 
 
 class LoopSteps:
     """Takes the steps of a loop in their order; the first one should be captured. `by` is how the next one is to be.
 
     Steps of another `kind` are not compared with each other. Each step of several processes that run together is
-    captured by CaptureMode, and nothing is compared: what they wait for is not alike from step to step.
+    captured by CaptureMode, and only their collectives are counted: what they wait for is not alike from step to step.
     """
 
     def __init__(self, *, device: str, event_overhead_s: float) -> None:
@@ -32,11 +33,12 @@ class LoopSteps:
         self._unseen: dict[type[CaptureMode], list[Unseen]] = {}
         self.by: type[CaptureMode] = CaptureMode
         self._is_decided = not alone()
+        self._works: int | None = None
 
     @property
     def looks_at_threads(self) -> bool:
         """Whether the next profiled step should show all threads: the first one."""
-        return alone() and not self._unseen
+        return not self._unseen if alone() else self._works is None
 
     @property
     def variants(self) -> list[Variant]:
@@ -54,6 +56,8 @@ class LoopSteps:
         for by, unseen in found.items():
             if unseen is not None:
                 self._unseen.setdefault(by, []).append(unseen)
+        if self._works is None:
+            self._works = len(step.works)
         own = in_one_thread(step) if self._device == "cpu" else step  # on a GPU autograd has threads
         for join in self._joins.values():
             join.add_profiled(own)
@@ -63,6 +67,9 @@ class LoopSteps:
     def finish(self) -> JoinedSteps:
         """Raises MeasurementError where a part of the steps cannot be seen."""
         self._check()
+        if not alone():
+            most = max((v.calls for v in self.variants), key=lambda calls: sum(is_collective(c.op) for c in calls))
+            check_collectives(self._works or 0, most)
         return self._best.finish()
 
     @property

@@ -213,8 +213,11 @@ def _looked_for(
 
 
 def _kept(missing: _Missing, done: Done[Signature]) -> Outcome:
-    """Written as soon as it is there: what is on the disk is not measured again."""
+    """Written as soon as it is there: what is on the disk is not measured again, nor replaced where another command was
+    first."""
     name = missing.model.target
+    if packed.is_file(missing.path):
+        return Outcome(name=name, what="skipped", why=f"another command has written '{missing.path}' meanwhile")
     if done.result is None:
         return Outcome(name=name, what="failed", why=str(done.error))
     try:

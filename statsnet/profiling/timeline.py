@@ -76,6 +76,8 @@ def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | N
     for also_after in (False, True):
         if matched is None:
             matched = _match_within(step.roots, names, also_after=also_after)
+    if matched is None:
+        matched = _match_in_order(step.roots, names, innermost=True)
     return None if matched is None else {timed[position]: event for position, event in matched.items()}
 
 
@@ -174,20 +176,37 @@ def _pauses_s(step: StepEvents) -> float:
     return seconds
 
 
-def _match_in_order(roots: list[Event], names: list[str]) -> dict[int, Event] | None:
-    """Strict join: the events have all captured names in the captured order. None if the sequences differ."""
+def _match_in_order(roots: list[Event], names: list[str], *, innermost: bool = False) -> dict[int, Event] | None:
+    """Strict join: the events have all captured names in the captured order. None if the sequences differ.
+
+    If `innermost`, an event that holds another of its name is left to that one: under torch.func each transformation
+    (vmap, grad) calls the operator once more, and other operators beside it."""
     matched: dict[int, Event] = {}
+    outer = _outer(roots) if innermost else frozenset()
     position = 0
     stack = list(reversed(roots))
     while stack and position < len(names):
         event = stack.pop()
         name = joined_name(event)
-        if name == names[position]:
+        if name == names[position] and id(event) not in outer:
             matched[position] = event
             position += 1
         else:
             stack.extend(reversed(event.children))
     return matched if position == len(names) else None
+
+
+def _outer(roots: list[Event]) -> frozenset[int]:
+    """The ids of events inside of which is another of their name."""
+    found: set[int] = set()
+    stack: list[tuple[Event, dict[str, list[int]]]] = [(root, {}) for root in roots]
+    while stack:
+        event, above = stack.pop()
+        name = joined_name(event)
+        found.update(above.get(name, ()))
+        inside = {**above, name: [*above.get(name, ()), id(event)]} if name else above
+        stack.extend((child, inside) for child in event.children)
+    return frozenset(found)
 
 
 def _match_within(roots: list[Event], names: list[str], *, also_after: bool) -> dict[int, Event] | None:

@@ -24,7 +24,7 @@ from statsnet.profiling.distributed import agreed, alone, wait_for_others
 from statsnet.profiling.draws import draw_again
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
-from statsnet.profiling.unseen import WITHOUT_HIGHER_ORDER
+from statsnet.profiling.unseen import WITHOUT_HIGHER_ORDER, check_collectives, look_for_unseen
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.statistics import faster_half
 from statsnet.workloads import Successive
@@ -112,7 +112,7 @@ def trace_step(
     from that of the profiled ones, because disturbances only add time.
 
     If steps `may_vary`, as a user's may, raises StepsVary where they do, and MeasurementError where a part of a step
-    cannot be seen (unseen.py).
+    cannot be seen (unseen.py); of several processes, for collectives alone.
     """
     report = on_progress or (lambda _stage, _share: None)
     may_vary = may_vary and alone()
@@ -148,8 +148,11 @@ def trace_step(
     if alike:
         alike.look()
         calls = alike.calls
-    else:
+    elif alone():
         profiled()
+    else:
+        turn.prepare()
+        check_collectives(len(look_for_unseen(turn, calls, device=device)[1].works), calls)
     quiet_machine = QuietMachine(device) if alone() else None
     repeats = min(repeats, 3) if len(calls) > MANY_CALLS else repeats
     bare: list[float] = []

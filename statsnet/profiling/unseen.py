@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statsnet.errors import MeasurementError
-from statsnet.measure.profiler_events import TRACED, Event, StepEvents, profiling
+from statsnet.measure.profiler_events import PACKAGED, TRACED, Event, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
 from statsnet.profiling.timeline import join_by_name, join_in_order
+from statsnet.signatures.collectives import is_collective
 from statsnet.workloads.calling import WITHOUT_COMPILER
 
 MOST_UNSEEN = 0.02
@@ -107,6 +108,12 @@ class Unseen:
                 "the model computes in threads of its own, and only the thread that runs the step is captured",
                 "run these parts one after another while you profile: a loop or map() in place of a pool's",
             )
+        if PACKAGED in self.by_name:
+            return (
+                "the model runs an AOTInductor package, which is compiled and runs in one piece",
+                "profile the model or exported program that it was made of; --setting compile=inductor measures that "
+                "compiled",
+            )
         if any(name.startswith(COMPILED) for name in self.by_name):
             return (
                 "a part of the model is compiled, and runs in one piece",
@@ -131,6 +138,18 @@ class Unseen:
         return (
             f"{self.unmatched} of {self.timed} captured calls were not found in profiled steps, which differ from them",
             "make successive steps call the same operators, or report the model's operators if they do",
+        )
+
+
+def check_collectives(works: int, calls: list[OpCall]) -> None:
+    """Raise MeasurementError if a step, all of whose threads were profiled, began more of its processes' collectives
+    (`works`) than were captured."""
+    known = sum(is_collective(call.op) for call in calls)
+    if works > known:
+        raise MeasurementError(
+            f"{works - known} of the step's {works} collectives run in threads where nothing is captured",
+            cause="a communication hook begins them, and computes, when another has ended: DDP's PowerSGD does",
+            hint="profile without this hook; those that only cast (fp16_compress_hook) can be profiled",
         )
 
 
@@ -193,13 +212,16 @@ def _in_threads(step: StepEvents) -> set[int]:
 
 def _without(step: StepEvents, left_out: Collection[int]) -> StepEvents:
     roots = [root for root in step.roots if id(root) not in left_out]
-    return StepEvents(step=step.step, inside=step.inside, roots=roots, on_device=step.on_device)
+    return replace(step, roots=roots)
 
 
 def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], seconds: dict[str, float]) -> bool:
     """Add the time of the outermost operators within this event that belong to no call. True if it holds a call."""
     if id(event) in taken:
         return True
+    if event.name == PACKAGED:  # few of its operators are seen, such as copies
+        seconds[PACKAGED] += event.elapsed_s
+        return False
     if event.name.endswith(_TAKES_GRADIENTS) or is_stopped(event):
         return False
     inside: dict[str, float] = defaultdict(float)

@@ -33,6 +33,9 @@ PRECISE_MEAN = 0.05
 """Rounds go on until the 95 % interval of the mean's work and time is within this share of it on either side."""
 
 FEWEST_ROUNDS, MOST_ROUNDS = 8, 64
+MOST_FOR_TIME = 24
+"""Rounds for the time alone, once the work is known: a noisy machine would ask for all, and its interval is told."""
+
 SAMPLES = 5
 """The bare steps are averaged into this many samples, each of which stands for an average step."""
 
@@ -60,8 +63,8 @@ def trace_varying(
     """Rounds of a captured, a bare and a profiled step that draw the same numbers.
 
     There are FEWEST_ROUNDS to MOST_ROUNDS: as many as bring the mean's 95 % interval within PRECISE_MEAN, for FLOPs
-    (bytes where there are none) and for the step's time. Raises MeasurementError where a part of the steps cannot be
-    seen.
+    (bytes where there are none) and, up to MOST_FOR_TIME, for the step's time. Raises MeasurementError where a part of
+    the steps cannot be seen.
     """
     overhead_s = event_overhead_s(record_shapes=True)
     join = StepJoin(device=device, event_overhead_s=overhead_s)
@@ -105,12 +108,19 @@ def trace_varying(
         bare_s.append(step_s)
         report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
         enough = draw + 1 >= FEWEST_ROUNDS and time.perf_counter() - begin >= min_time_s
-        if enough and max(_half_width(figures) for figures in (_figures(work), bare_s)) <= PRECISE_MEAN:
+        if enough and is_known(_figures(work), bare_s):
             break
     # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
     repeatable = len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
     largest(unseen if repeatable else [each.beside_operators for each in unseen]).check()
     return _together(join, bare_s, work, device)
+
+
+def is_known(work: Sequence[float], time_s: Sequence[float]) -> bool:
+    """Whether the rounds tell the mean step's work, and its time as well as the machine allows."""
+    if _half_width(work) > PRECISE_MEAN:
+        return False
+    return len(time_s) >= MOST_FOR_TIME or _half_width(time_s) <= PRECISE_MEAN
 
 
 def _drawn(turn: Successive, draw: int) -> Successive:

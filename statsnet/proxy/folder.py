@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from statsnet.errors import FileFormatError, UsageError
+from statsnet.errors import FileFormatError
 from statsnet.measure.network_file import digest, written
 from statsnet.proxy.spec import source_of
 from statsnet.signatures.canonical import read_text
 from statsnet.signatures.documents import Fit, ProxySpec
-from statsnet.signatures.saved_proxy import fit_beside
+from statsnet.signatures.saved_proxy import check_is_proxy, fit_beside
 from statsnet.signatures.storage import load_spec
 
 MAX_NETWORK_BYTES = 16 * 1024**2
@@ -58,19 +58,7 @@ def open_proxy(folder: str | Path, *, trust: bool = False) -> ProxyFolder:
     text.
     """
     path = Path(folder)
-    for name in ("network.py", "spec.json"):
-        if not (path / name).is_file():
-            raise UsageError(
-                f"'{folder}' is not a proxy's folder",
-                cause=(
-                    f"it has no {name}"
-                    if path.is_dir()
-                    else "it is a file"
-                    if path.exists()
-                    else "there is no such folder"
-                ),
-                hint="name a folder that `statsnet synthesize` wrote",
-            )
+    check_is_proxy(folder)
     spec, file = load_spec(path / "spec.json"), path / "network.py"
     found = read_text(file, MAX_NETWORK_BYTES)
     generated = _generated(spec, may_fail=trust)

@@ -7,7 +7,7 @@ import math
 import random
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import torch
 
@@ -31,7 +31,7 @@ GRADIENT_LAYOUTS = frozenset({"output_is_concatenated", "output_last_axis"})
 """Parts of a configuration that ask for a gradient of another layout than the output's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Placed:
     """A block in the network; `optimizer` is None where its parameters are not stepped."""
 
@@ -39,11 +39,11 @@ class Placed:
     config: Config
     optimizer: str | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         return json.dumps([self.kind, self.config, self.optimizer], sort_keys=True)
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """Blocks of equal kind and dimensions run alike, whichever optimizer steps their parameters."""
         return json.dumps([self.kind, self.config], sort_keys=True)

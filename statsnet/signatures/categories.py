@@ -12,7 +12,7 @@ from functools import lru_cache
 COLLECTIVE = "collective"
 CATEGORIES = (
     "convolution", "gemm", "attention", "recurrent", "embedding", "normalization", "softmax",
-    "activation", "elementwise", "pooling", "reduction", "data_arrangement", "sort", "optimizer",
+    "activation", "elementwise", "pooling", "reduction", "fft", "data_arrangement", "sort", "optimizer",
     COLLECTIVE, "other",
 )  # fmt: skip
 
@@ -125,6 +125,9 @@ _NAMES: dict[str, str] = {
         margin_ranking_loss hinge_embedding_loss ctc_loss _ctc_loss _cudnn_ctc_loss _use_cudnn_ctc_loss
         hash_tensor pairwise_distance _cdist cdist _pdist pdist trapezoid cumulative_trapezoid histogram _euclidean_dist
         """,
+    "fft": """
+        _fft_r2c _fft_c2r _fft_c2c
+        """,
     "data_arrangement": """
         type_as _local_scalar_dense item cat cat_relu concat concatenate stack hstack vstack dstack column_stack
         all_gather_copy_in chunk_cat
@@ -198,7 +201,7 @@ _PREFIXES = {
     "pooling": ("max_pool", "mkldnn_max_pool", "fractional_max_pool"),
 }  # fmt: skip
 
-_COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem"})
+_COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor"})
 _WITHOUT_DATA = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
 """What comes with collectives and moves nothing itself."""
 _BOOKKEEPING_NAMESPACES = frozenset({"profiler", "prim"})

@@ -70,7 +70,7 @@ def _table(rows: Mapping[tuple[str, int], str]) -> dict[str, tuple[str, int]]:
 _TABLES = {"c10d": _table(_C10D)} | dict.fromkeys(
     ("_c10d_functional", "_c10d_functional_autograd"), _table(_FUNCTIONAL)
 )
-_TABLES |= {"symm_mem": _table(_SYMMETRIC_MEMORY)}
+_TABLES |= {"symm_mem": _table(_SYMMETRIC_MEMORY), "_dtensor": {"shard_dim_alltoall": ("all_to_all", 3)}}
 """By library and operator: what it does, and which of its arguments is the group."""
 
 

@@ -37,6 +37,9 @@ ITEM_SIZE = {
 }  # fmt: skip
 """Bytes of one element by dtype name (torch's, without the prefix)."""
 
+REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+"""Complex dtype -> that of its real and imaginary parts."""
+
 SAFE_STRINGS = frozenset(
     {"none", "mean", "sum", "avg", "product", "tanh", "max", "min", "prod", "amax", "amin", "floor", "trunc",
      "linear", "nearest", "bilinear", "bicubic", "zeros", "border", "reflect", "constant", "replicate",

@@ -25,14 +25,22 @@ def load_proxy(folder: str | os.PathLike[str]) -> SavedProxy:
     """Raises UsageError for a folder that is no proxy's, FileFormatError for a file in it that is damaged or another
     proxy's."""
     path = Path(folder)
-    if not (path / "spec.json").is_file():
-        raise UsageError(
-            f"'{folder}' is not a proxy's folder",
-            cause="it has no spec.json" if path.is_dir() else "there is no such folder",
-            hint="name a folder that `statsnet synthesize` wrote",
-        )
+    check_is_proxy(folder, "spec.json")
     spec = load_spec(path / "spec.json")
     return SavedProxy(path=path, spec=spec, fit=fit_beside(path, spec))
+
+
+def check_is_proxy(folder: str | os.PathLike[str], *files: str) -> None:
+    """Raises UsageError for a folder that lacks one of these files; by default, of those that it takes to run it."""
+    path = Path(folder)
+    for name in files or ("network.py", "spec.json"):
+        if not (path / name).is_file():
+            there = f"it has no {name}" if path.is_dir() else "it is a file" if path.exists() else None
+            raise UsageError(
+                f"'{folder}' is not a proxy's folder",
+                cause=there or "there is no such folder",
+                hint="name a folder that `statsnet synthesize` wrote",
+            )
 
 
 def fit_beside(folder: Path, spec: ProxySpec) -> Fit | None:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,13 @@ class BlockCosts:
     framework: tuple[tuple[float, float], ...] = ()
     """For each measured network: the seconds between its operators, without an idle step's, and the sum of those of its
     blocks alone."""
+    _columns: dict[Any, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    _apart_s: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    """What `matrix` and `forward_and_backward_s` have worked out; blocks that are added change none of it."""
+    _other_sizes: dict[tuple[str, str], list[tuple[Placed, Resized]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """`other_sizes` by block and measured block; nothing that is learnt changes them."""
 
     @classmethod
     def of(
@@ -131,7 +139,7 @@ class BlockCosts:
         origins = dict(self.resized)
         others: dict[str, Placed] = {}
         for block in blocks:
-            for resized, origin in other_sizes(block, self._measured(block), self.item_bytes):
+            for resized, origin in self._in_other_sizes(block):
                 if resized.identity in self.unsound:
                     continue
                 if resized.key not in known:
@@ -145,6 +153,13 @@ class BlockCosts:
                 others[resized.key] = resized
         costs = replace(self, known=known, optimizer_loads=optimizers, resized=origins)
         return costs, list(others.values())
+
+    def _in_other_sizes(self, block: Placed) -> list[tuple[Placed, Resized]]:
+        measured = self._measured(block)
+        key = block.key, measured.identity
+        if key not in self._other_sizes:
+            self._other_sizes[key] = [*other_sizes(block, measured, self.item_bytes)]
+        return self._other_sizes[key]
 
     def without_untried(self, counts: Counts) -> tuple[BlockCosts, Counts]:
         """For a network that does not run: the same network, with the blocks that were measured alone in the place of
@@ -195,7 +210,7 @@ class BlockCosts:
             time_s = [sum(g.time_s for g in groups) for groups in samples]
             quiet = [groups for groups, t in zip(samples, time_s, strict=True) if t <= OUTLIER * min(time_s)]
             learnt[identity] = (*self.in_place.get(identity, ()), mean(quiet))
-        return replace(self, in_place={**self.in_place, **learnt})
+        return replace(self, in_place={**self.in_place, **learnt}, _columns={}, _apart_s={})
 
     def _in_place(self, towers: Sequence[Tower], blocks: Blocks) -> dict[str, tuple[OperatorGroup, ...]]:
         """One use of each block, by identity: the mean over its uses."""
@@ -212,7 +227,7 @@ class BlockCosts:
         alone_s = sum(n * self._framework_alone_s(self.known[key]) for key, n in counts.items())
         optimizers = {o for key in counts if (o := self.known[key].optimizer)}
         beyond_idle_s = max(framework_s - self.idle(optimizers).framework_s, 0.0)
-        return replace(self, framework=(*self.framework, (beyond_idle_s, alone_s)))
+        return replace(self, framework=(*self.framework, (beyond_idle_s, alone_s)), _columns={}, _apart_s={})
 
     def idle(self, optimizers: Iterable[str]) -> StepLoad:
         """The load of a step with nothing to do, with these optimizers."""
@@ -237,14 +252,21 @@ class BlockCosts:
         self, rows: MatchedCharacteristics, budget_s: float, blocks: Sequence[Placed] | None = None
     ) -> np.ndarray:
         """Rows × blocks (all candidates unless given) for a network that should fill `budget_s`."""
-        corrections = self._corrections()
-        loads = [self._load(p, corrections) for p in (self.placed if blocks is None else blocks)]
-        return rows.matrix(loads, budget_s)
+        wanted = [((rows, budget_s, p.key), p) for p in (self.placed if blocks is None else blocks)]
+        if missing := {key: p for key, p in wanted if key not in self._columns}:
+            corrections = self._corrections()
+            columns = rows.matrix([self._load(p, corrections) for p in missing.values()], budget_s)
+            self._columns.update(zip(missing, columns.T, strict=True))
+        return np.stack([self._columns[key] for key, _ in wanted], axis=1)
 
     def forward_and_backward_s(self, blocks: Iterable[Placed]) -> np.ndarray:
         """Seconds of blocks without the optimizer's step."""
-        corrections = self._corrections()
-        return np.array([self._load(replace(p, optimizer=None), corrections).time_s for p in blocks])
+        of_identity = [(p.identity, p) for p in blocks]
+        if missing := {name: p for name, p in of_identity if name not in self._apart_s}:
+            corrections = self._corrections()
+            for name, p in missing.items():
+                self._apart_s[name] = self._load(replace(p, optimizer=None), corrections).time_s
+        return np.array([self._apart_s[name] for name, _ in of_identity])
 
     def _load(self, placed: Placed, corrections: dict[str, float]) -> StepLoad:
         groups = self._block_groups(placed.identity, corrections)

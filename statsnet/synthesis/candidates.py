@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from statsnet.blocks import KINDS, Config
@@ -65,7 +66,7 @@ LIMIT = 360
 """Most candidates, unless an effort says otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A block that may be repeated in the proxy. `scale` is its size over the original's, `time_s` an estimate."""
 
@@ -75,7 +76,7 @@ class Candidate:
     scale: float
     time_s: float
 
-    @property
+    @cached_property
     def key(self) -> str:
         return json.dumps([self.kind, self.config, self.optimizer], sort_keys=True)
 
@@ -84,7 +85,7 @@ class Candidate:
         """Kind and configuration, for messages."""
         return f"{self.kind} {json.dumps(self.config)}"
 
-    @property
+    @cached_property
     def placed(self) -> Placed:
         """As a block of a network."""
         return Placed(kind=self.kind, config=self.config, optimizer=self.optimizer)
@@ -98,11 +99,13 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
     its own share of the time; then their other sizes. With `own_sizes`, its own size comes first, or the largest ones
     if that is too long. The target's times must have been measured on the machine that makes the proxy."""
     nearest, others = [], []
+    keys: set[str] = set()
     for source, share, of_source in by_source(target, budget_s=budget_s):
         first, rest = _nearest_first(source, share, of_source, budget_s, target.mode, own_sizes)
         nearest += first
         others += rest
-        if len({c.key for c in nearest}) >= limit:
+        keys.update(c.key for c in first)
+        if len(keys) >= limit:
             break
     chosen: dict[str, Candidate] = {}
     for candidate in [*nearest, *others]:

@@ -7,7 +7,7 @@ from collections import Counter
 from statsnet.errors import UsageError
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Signature
-from statsnet.signatures.operators import bytes_of, tensors_of
+from statsnet.signatures.operators import REAL, bytes_of, tensors_of
 from statsnet.workloads.building import DTYPES
 from statsnet.workloads.dtypes import MIXED
 
@@ -42,8 +42,5 @@ def _main_dtype(signature: Signature) -> str:
 def _computed_in(cluster: Cluster) -> str | None:
     """The first floating dtype that an operator reads, of a complex one that of its real parts; None without one,
     and for dtypes that no proxy has."""
-    read = (_REAL.get(t.dtype, t.dtype) for t in tensors_of([*cluster.args, *cluster.outputs]))
+    read = (REAL.get(t.dtype, t.dtype) for t in tensors_of([*cluster.args, *cluster.outputs]))
     return next((dtype for dtype in read if dtype in DTYPES), None)
-
-
-_REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}

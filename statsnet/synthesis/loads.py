@@ -14,6 +14,7 @@ from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import Target, TargetMember
+from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.elsewhere import Elsewhere, Fate
 
@@ -143,13 +144,15 @@ def _distinct_shares(target: Target) -> dict[str, float]:
     weights of convolutions, which are read once, and one table of each shape that is looked up, unless a product reads
     one of that shape too."""
     shares = {}
+    of_member: dict[str, list[TargetCluster]] = defaultdict(list)
+    for cluster in target.clusters:
+        of_member[cluster.member].append(cluster)
     for member in target.members:
-        clusters = [c for c in target.clusters if c.member == member.name]
         left = float(member.signature.memory.parameter_bytes or 0)
         products: set[int] = set()
         tables: set[int] = set()
         read = 0.0
-        for c in clusters:
+        for c in of_member[member.name]:
             weights = weight_bytes(c.op, c.phase, c.args)
             read_here = weights * c.calls_per_s / member.steps_per_s
             if c.category == "convolution":

@@ -165,6 +165,8 @@ def _no_module(model: Any) -> str:
 
     if isinstance(model, type) and issubclass(model, torch.nn.Module):
         return f"its model is the class {model.__name__}: call it, {model.__name__}(...)"
+    if isinstance(getattr(model, "graph_module", None), torch.nn.Module):
+        return "its model is an exported program: return its module()"
     if inspect.isroutine(model):
         return "its model is a function: call it in the forward of a torch.nn.Module"
     return f"its model is a {type(model).__name__}, not a torch.nn.Module"

@@ -127,13 +127,14 @@ class ProjectionLoss:
         return total
 
     def _outputs(self, outputs: Any) -> list[torch.Tensor]:
-        """The outputs to project, complex ones as pairs of real numbers, nested ones as all their rows. Objects are
-        looked into where there is nothing else: what a library's output holds beside its tensors, such as a cache, is
-        no output of the model."""
+        """The outputs to project, complex ones as pairs of real numbers, nested ones as all their rows, sharded ones as
+        this process's part, which moves nothing. Objects are looked into where there is nothing else: what a library's
+        output holds beside its tensors, such as a cache, is no output of the model."""
         import torch
 
         found = list(tensors_in(outputs)) or list(all_tensors(outputs))
-        plain = [tensor.values() if tensor.is_nested else tensor for tensor in found]
+        parts = [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in found]
+        plain = [tensor.values() if tensor.is_nested else tensor for tensor in parts]
         real = [torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor for tensor in plain]
         return [tensor for tensor in real if tensor.is_floating_point()]
 

@@ -33,7 +33,7 @@ class Renewal:
         self._not_used = set(range(len(built.inputs)))
         self._watched: tuple[Inputs, list[Any]] | None = None
         self._states: list[dict[Place, list[Any]]] = []
-        self._structure = {place: copied(value, lambda t: t) for place, value in _held(built.model)}
+        self._structure = _as_built(built.model)
         self._kept: list[_Kept] = []
         if holds_iterator(built.inputs):
             raise WorkloadError(
@@ -91,9 +91,13 @@ class Renewal:
             return copied(inputs)  # type: ignore[no-any-return]
 
 
+_NOT_THERE = object()
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """An attribute that steps change: what it held, and the values of the tensors that are changed in place."""
+    """An attribute that steps change: what it held (_NOT_THERE: it is made in a step), and the values of the tensors
+    that are changed in place."""
 
     place: Place
     value: Any
@@ -107,7 +111,7 @@ class _Kept:
         first: dict[Place, list[Any]],
         second: dict[Place, list[Any]],
     ) -> _Kept:
-        value = structure.get(place)
+        value = structure.get(place, _NOT_THERE)
         versions = {id(t): v for t, v in _versions(first.get(place, []))}
         in_place = [t for t, v in _versions(second[place]) if versions.get(id(t), v) != v]
         held = {id(tensor) for tensor in all_tensors(value)}
@@ -120,7 +124,10 @@ class _Kept:
         with torch.no_grad():
             for tensor, content in self.contents:
                 tensor.copy_(content)
-        setattr(module, name, copied(self.value, lambda t: t))
+        if self.value is not _NOT_THERE:
+            setattr(module, name, copied(self.value, lambda t: t))
+        elif hasattr(module, name):
+            delattr(module, name)
 
 
 def _versions(state: list[Any]) -> list[tuple[torch.Tensor, int]]:
@@ -135,6 +142,25 @@ def _held(model: torch.nn.Module) -> list[tuple[Place, Any]]:
     """What each module holds of its own that may hold tensors, parameters and modules aside."""
     import torch
 
+    containers = (torch.Tensor, list, dict, tuple, set, type(None))
+    return [(place, value) for place, value in _own(model) if isinstance(value, containers) or _is_users(value)]
+
+
+def _as_built(model: torch.nn.Module) -> dict[Place, Any]:
+    """All that modules hold of their own, and copies of what steps may change inside: containers, and objects of
+    classes of one's own, which may hold nothing yet."""
+    import torch
+
+    own = dict(_own(model))
+    kinds = (torch.Tensor, list, dict, tuple, set)
+    inside = {place: value for place, value in own.items() if isinstance(value, kinds) or _is_users(value, empty=True)}
+    return own | copied(inside, lambda t: t)  # type: ignore[no-any-return]
+
+
+def _own(model: torch.nn.Module) -> list[tuple[Place, Any]]:
+    """The attributes and buffers of each module, without those of every module."""
+    import torch
+
     usual = vars(torch.nn.Module()).keys()
     found: list[tuple[Place, Any]] = []
     for module in model.modules():
@@ -143,17 +169,14 @@ def _held(model: torch.nn.Module) -> list[tuple[Place, Any]]:
         own = {name: value for name, value in vars(module).items() if name not in usual}
         if isinstance(module, torch.nn.parallel.DistributedDataParallel):
             own = {}  # the parameters of the model inside
-        for name, value in {**own, **module._buffers}.items():
-            if name.startswith(_OF_WRAPPERS):
-                continue
-            if isinstance(value, torch.Tensor | list | dict | tuple | set | type(None)) or _is_users(value):
-                found.append(((module, name), value))
+        items = {**own, **module._buffers}.items()
+        found += [((module, name), value) for name, value in items if not name.startswith(_OF_WRAPPERS)]
     return found
 
 
-def _is_users(value: Any) -> bool:
-    """Whether it is an object of a class outside of torch and the standard library that holds tensors or lists: a cache
-    of one's own. Configurations and tokenizers hold plain values."""
+def _is_users(value: Any, *, empty: bool = False) -> bool:
+    """Whether it is an object of a class outside of torch and the standard library that holds tensors or lists, or may
+    come to (`empty`): a cache of one's own. Configurations and tokenizers hold plain values."""
     if type(value).__module__.partition(".")[0] in ("torch", "builtins", "collections", "functools", "typing"):
         return type(value).__name__ == "deque"
     try:
@@ -162,7 +185,9 @@ def _is_users(value: Any) -> bool:
         return False
     import torch
 
-    return any(isinstance(v, torch.Tensor) or (isinstance(v, list | dict) and _is_small(v)) for v in inside)
+    held = [v for v in inside if isinstance(v, torch.Tensor | list | dict)]
+    small = [isinstance(v, torch.Tensor) or _is_small(v) for v in held]
+    return all(small) if empty else any(small)
 
 
 MANY = 10_000

@@ -100,7 +100,7 @@ class Step:
             return self.optimizer.step(lambda: self._evaluate(batches))
         loss = self._gradients(batches)
         self._enter("optimizer")
-        self.optimizer.step(loss=loss)
+        self.optimizer.step(loss=loss, again=lambda: self._evaluate(batches))
         return loss.detach()
 
     def _evaluate(self, batches: Inputs) -> torch.Tensor:
@@ -192,7 +192,8 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
         raise WorkloadError(
             "the model cannot be trained",
             cause="none of its parameters needs a gradient" if has_some else "it has no parameters",
-            hint="use --mode inference" + (", or leave requires_grad on" if has_some else ""),
+            hint="use --mode inference, or "
+            + ("leave requires_grad on" if has_some else "run the model once in the factory if that makes its layers"),
         )
     wanted = optimizer or built.optimizer
     with built.fake_mode or contextlib.nullcontext():  # some make their state here

@@ -33,6 +33,7 @@ class Stepper:
         if len(self._schedulers) == len(parts):  # nothing but step(): then they are optimizers
             self._schedulers = []
         self._optimizers = [part for part in parts if not any(part is other for other in self._schedulers)]
+        self._asking: list[Any] = []
         self._closures = [part for part in self._optimizers if len(_required(part.step)) == 1]
         if self._closures and len(self._optimizers) > 1:
             raise WorkloadError(
@@ -56,12 +57,25 @@ class Stepper:
             for parameter in self._parameters:
                 parameter.grad = None
 
-    def step(self, closure: Callable[[], torch.Tensor] | None = None, loss: torch.Tensor | None = None) -> Any:
+    def step(
+        self,
+        closure: Callable[[], torch.Tensor] | None = None,
+        loss: torch.Tensor | None = None,
+        again: Callable[[], torch.Tensor] | None = None,
+    ) -> Any:
         """Step the optimizers, then the schedulers; one that asks for a metric gets the loss. Gives what the optimizer
-        gives: after a closure, a loss."""
+        gives: after a closure, a loss. An optimizer that has gradients and will not step without a closure (SAM) gets
+        `again`."""
         result = None
         for part in self._optimizers:
-            result = part.step(closure) if closure is not None else part.step()
+            given = again if any(part is asking for asking in self._asking) else closure
+            try:
+                result = part.step(given) if given is not None else part.step()
+            except Exception as error:
+                if given is not None or again is None or "closure" not in str(error):
+                    raise
+                self._asking.append(part)
+                result = part.step(again)
         for part in self._schedulers:
             if _required(part.step):
                 part.step(loss.detach() if loss is not None else result)

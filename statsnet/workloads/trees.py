@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -280,7 +281,8 @@ class _Copied(_Mapped):
 
     def _object_copied(self, value: Any) -> Any:
         attributes = _attributes(value)
-        if attributes is None or isinstance(value, Iterator):
+        # Generators draw on, as torch's and NumPy's do. Where a copy ends, `__del__` would close what the value uses.
+        if attributes is None or isinstance(value, Iterator | Random) or hasattr(type(value), "__del__"):
             return value
         new = copy.copy(value)
         for name, item in attributes.items():

@@ -70,6 +70,7 @@ for name in ("s.json", "m.yaml", "p", "r.json"):
     value = statsnet.load(name)
     assert "<table" in value._repr_html_()
     print(type(value).__name__)
+statsnet.save(statsnet.load("s.json"), "again.json")
 print(statsnet.compare("r.json", "faster.json"))
 print(statsnet.mix("cv/resnet50:1").members[0].name)
 """

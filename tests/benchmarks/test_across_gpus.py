@@ -19,6 +19,7 @@ from benchmarks.csv_tables import read
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
+from statsnet.errors import UsageError
 
 PROGRAM = "across_gpus.py"
 DEVICES = ("nvidia-v100", "nvidia-m40", "nvidia-titan-xp", "amd-vega-fe")
@@ -133,7 +134,20 @@ def test_bad_input_is_told_in_a_sentence(arguments: list[str], told: str, run_pr
     assert told in done.stderr
 
 
-def test_tables_without_two_devices_of_a_suite_are_refused(tmp_path: Path, run_program: Program) -> None:
-    done = run_program(PROGRAM, "--tables", written(tmp_path / "one", table(), DEVICES[:1]), "--suites", "3")
+def test_times_in_two_units_are_refused_and_a_single_wrong_one_is_left_out() -> None:
+    rows, b = table(), DEVICES[2]
+    many = [*rows, *(replace(r, dims=named("gemm", (1, 96, i + 1, 512))) for i in range(2) for r in rows)]
+    once = [replace(r, time_s={**r.time_s, b: r.time_s[b] * (1e3 if i == 0 else 1)}) for i, r in enumerate(many)]
+    assert [o.row.key for o in Timed(suite_of(once), GridTimes(once)).left_out] == [rows[0].key]
+    often = [replace(r, time_s={**r.time_s, b: r.time_s[b] * (1e3 if i % 3 == 0 else 1)}) for i, r in enumerate(rows)]
+    with pytest.raises(UsageError, match=f"the times of {b} are not in one unit"):
+        Timed(suite_of(often), GridTimes(often))
+
+
+def test_a_suite_without_the_devices_to_evaluate_is_passed_over(tmp_path: Path, run_program: Program) -> None:
+    known = written(tmp_path / "known", table(), DEVICES[:3])
+    few = written(tmp_path / "few", table()[:4], DEVICES[3:])
+    done = run_program(PROGRAM, "--tables", known, "--evaluate-only", few, "--suites", "3")
     assert done.returncode != 0
-    assert "no suite has two devices" in done.stderr
+    assert f"not in it, for lack of rows: {DEVICES[3]}" in done.stderr
+    assert "no suite has a pair of devices" in done.stderr

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_support import Cli, read, write_proxy, write_result
+from cli_support import MODEL, Cli, read, write_proxy, write_result
 
+from statsnet.cli import main
 from statsnet.signatures.canonical import content_id, write_json_atomically
 
 
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("profiled")
+    (folder / "model.py").write_text(MODEL)
+    words = [f"{folder / 'model.py'}:make", "--device", "meta", "-o", str(folder / "own.json")]
+    assert main(["profile", *words]) == 0
+    return folder / "own.json"
+
+
 @pytest.fixture
-def own(cli: Cli, here: Path, model: str) -> Path:
-    done = cli("profile", f"{model}:make", "--device", "meta", "-o", "own.json")
-    assert done.returncode == 0, done.stderr
-    return here / "own.json"
+def own(profiled: Path, here: Path) -> Path:
+    return Path(shutil.copy(profiled, here))
 
 
 def change(path: Path, place: list[str | int], value: object) -> None:

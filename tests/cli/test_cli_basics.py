@@ -11,10 +11,11 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_support import GOLDEN, ROOT, Cli, command, environment
+from cli_support import GOLDEN, Cli, command, environment
 
 from statsnet import __version__
 from statsnet.cli import app, main, output
+from statsnet.cli.completion import VARIABLE
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
 from statsnet.reporting.tables import table
@@ -25,23 +26,33 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def test_version_and_help_come_without_torch(cli: Cli) -> None:
+def test_version_and_help(cli: Cli) -> None:
     assert cli("--version").stdout == f"statsnet {__version__}\n"
     done = cli("--help")
     assert done.returncode == 0
     assert all(f"  {name}" in done.stdout for name in COMMANDS)
 
 
-def test_quick_commands_do_not_import_torch(here: Path) -> None:
-    script = (
-        "import sys; from statsnet.cli import main; codes = [main([]) for _ in range(0)];"
-        f"codes += [main(['list']), main(['list', 'profiles']), main(['show', {str(GOLDEN)!r}])];"
-        "assert codes == [0, 0, 0], codes; assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment(here), capture_output=True, text=True, cwd=here
-    )
+WITHOUT_TORCH = f"""
+import os, sys
+from statsnet.cli import main
+
+assert [main(words) for words in (["list"], ["list", "profiles"], ["show", {str(GOLDEN)!r}])] == [0, 0, 0]
+os.environ |= {{"COMP_WORDS": "statsnet profile cv/", "COMP_CWORD": "2", {VARIABLE!r}: "bash_complete"}}
+assert main([]) == 0
+del os.environ[{VARIABLE!r}]
+assert main(["synthesize", "--mix", "suite.yaml"]) == 2
+assert "torch" not in sys.modules
+"""
+
+
+def test_quick_commands_and_errors_import_no_torch_and_need_no_unicode(here: Path) -> None:
+    (here / "suite.yaml").write_text("members: [{domain: csv, weight: 1}]")
+    variables = {**environment(here), "PYTHONIOENCODING": "ascii"}
+    words = [sys.executable, "-c", WITHOUT_TORCH]
+    done = subprocess.run(words, env=variables, capture_output=True, text=True, cwd=here)
     assert done.returncode == 0, done.stderr
+    assert "plain,cv/resnet50" in done.stdout and "did you mean cv" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -54,7 +65,7 @@ def test_quick_commands_do_not_import_torch(here: Path) -> None:
         (["profile", "ncf", "-o", "x.json", "--set", "layers"], ["'layers' is not KEY=VALUE"]),
         (["synthesize", "--mix", "cv:1", "--budget", "10"], ["'10' is not a duration", "10ms"]),
         (["run", "x", "--processes", "0"], ["--processes"]),
-        (["list", "proxys", "x"], ["none of workloads, profiles, proxies"]),
+        (["list", "proxys", "x"], ["none of workloads, profiles, proxies", "did you mean proxies"]),
     ],
 )
 def test_usage_errors_exit_with_2(failing: Callable[..., str], arguments: list[str], texts: list[str]) -> None:
@@ -97,16 +108,6 @@ def test_piped_output_is_plain_and_lines_do_not_end_in_blanks(cli: Cli) -> None:
     assert "cv/resnet50" in text
     assert "recsys" not in text
     assert all(line == line.rstrip() for line in text.splitlines())
-
-
-def test_output_survives_a_terminal_without_unicode(here: Path) -> None:
-    env = {**environment(here), "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(command("list"), cwd=here, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_main_runs_as_a_module() -> None:
-    assert (ROOT / "statsnet" / "__main__.py").is_file()
 
 
 def test_a_log_names_each_stage_once_and_says_now_and_then_what_is_done(

@@ -1,4 +1,4 @@
-"""`statsnet export` in a process of its own."""
+"""`statsnet export`: what each subject becomes, and what is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_mix_goes_to_a_simulator(cli: Cli, here: Path, monkeypatch: pytest.Mon
     assert done.stdout.endswith("written to sim\n")
     assert {"manifest.json", "left-out.csv", "repeats.csv", "sample.cfg", "gemm.csv"} <= files(here / "sim").keys()
     monkeypatch.chdir(here)
-    assert main([*arguments, "again"]) == 0  # another process gives the same bytes
+    assert main([*arguments, "again"]) == 0  # the same command gives the same bytes
     assert files(here / "again") == files(here / "sim")
 
 

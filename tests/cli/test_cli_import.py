@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_support import ROOT  # noqa: F401 (puts the helpers on the path)
 from recording_files import FLOPS, LINEAR, launch, operator, step, training_step, write
 
 from statsnet.cli.app import main

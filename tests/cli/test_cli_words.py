@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_support import Cli, environment, write_proxy
+from cli_support import Cli, write_proxy
 
 from statsnet.cli import main, output
 from statsnet.cli.completion import SHELLS, VARIABLE
@@ -65,20 +64,9 @@ def test_what_a_word_completes_to(
     assert offered in completed(*words, capsys=capsys, monkeypatch=monkeypatch)
 
 
-def test_completing_is_quick_because_it_needs_no_torch(here: Path) -> None:
-    code = "import sys; from statsnet.cli import main; assert main([]) == 0; assert 'torch' not in sys.modules, 'slow'"
-    variables = {"COMP_WORDS": "statsnet profile cv/", "COMP_CWORD": "2", VARIABLE: "bash_complete"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**environment(here), **variables}, cwd=here, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "plain,cv/resnet50" in done.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "near"),
     [
-        (["validat"], "did you mean validate?"),
         (["device", "recrod"], "did you mean record?"),
         (["run", "p", "--devise", "cpu"], "--device"),
         (["profile", "resnet5", "-o", "x.json"], "did you mean cv/resnet50"),
@@ -90,7 +78,6 @@ def test_completing_is_quick_because_it_needs_no_torch(here: Path) -> None:
         (["synthesize", "--mix", "recsis:1"], "did you mean recsys"),
         (["compare", "a.json", "b.json", "--format", "markdwon"], "did you mean markdown?"),
         (["export", "p", "--format", "scalsim", "-o", "x"], "did you mean scalesim?"),
-        (["list", "proxys", "x"], "did you mean proxies"),
     ],
 )
 def test_a_mistyped_word_is_told_the_nearest(

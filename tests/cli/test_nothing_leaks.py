@@ -167,7 +167,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 def leaks(texts: dict[str, str]) -> dict[str, list[str]]:
     """What of SECRETS stands in which text, whatever its case."""
-    found = {name: [s for s in SECRETS if s in text.lower()] for name, text in texts.items()}
+    lowered = {name: text.lower() for name, text in texts.items()}
+    found = {name: [s for s in SECRETS if s in text] for name, text in lowered.items()}
     return {name: secrets for name, secrets in found.items() if secrets}
 
 

@@ -64,7 +64,7 @@ def record(db: ProfilesDB) -> Signature:
 def test_a_record_is_a_signature_of_single_operators(record: Signature, db: ProfilesDB) -> None:
     (measurement,) = record.measurements
     assert {c.calls for c in record.clusters} == {1.0}
-    assert {c.phase for c in record.clusters} == {"forward", "backward", "optimizer"}
+    assert {c.phase for c in record.clusters} <= {"forward", "backward", "optimizer"}  # which ones, times decide
     timed = [t for t in measurement.cluster_time_s if t]
     assert len(timed) > 0.9 * len(record.clusters)
     device = device_of([record])

@@ -125,3 +125,11 @@ def test_a_signature_whose_costs_are_not_known_is_still_exported() -> None:
     assert manifest.members[0].latency_s is None and manifest.totals.unknown_calls == 1
     with pytest.raises(UsageError, match="known cost"):
         manifest_of_mix(mix_of(one=(1.0, signature(unknown))))
+
+
+def test_a_layer_that_stands_for_calls_of_several_shapes_has_their_mean_work() -> None:
+    """Signatures fold rare calls of an operator into a similar one: arguments of one call, mean work."""
+    folded = replace(mm(8, 16, 4, calls=2), flops=2 * 8 * 16 * 4 * 0.75)
+    manifest = manifest_of_signature(signature(folded), "one")
+    assert manifest.layers[0].macs == manifest.layers[0].products[0].macs == 8 * 16 * 4 * 0.75
+    assert 2 * manifest.totals.macs == manifest.totals.flops == folded.flops * 2

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import addmm, cluster, convolution, mm, signature, tensor
+from clusters import addmm, cluster, convolution, mm, relu, signature, tensor
 from exporting import simulators_python, small_manifest
 
 from benchmarks.simulators import zigzag_cycles
@@ -131,6 +131,30 @@ def test_what_onnx_cannot_compute_is_left_out() -> None:
         1: "its operands have elements of different types",
         3: "ONNX's Sigmoid takes no elements of this type",
     }
+
+
+def test_sums_over_nodes_are_the_manifest_s_where_a_layer_stands_for_several_shapes() -> None:
+    """The node has one of the shapes; its repeats make up for that."""
+    folded = replace(relu(64, 64, calls=4), bytes_read=64 * 64 * 2, bytes_written=64 * 64 * 2)
+    made = export(OnnxShapes(), manifest_of_signature(signature(folded), "one")).files["nodes.csv"].decode()
+    assert [float(row.split(",")[4]) for row in made.splitlines()[1:]] == [2.0]
+
+
+def test_complex_and_integer_products_run(tmp_path: Path) -> None:
+    """A complex product is four of real numbers; one of 8-bit integers has an operator of its own."""
+    complex_ones = [tensor(*shape, dtype="complex64") for shape in ((4, 8), (8, 6), (4, 6))]
+    integers = [tensor(*shape, dtype="int8") for shape in ((4, 8), (8, 6))]
+    given = signature(cluster("aten.mm.default", complex_ones[:2], complex_ones[2]),
+                      cluster("aten._int_mm.default", integers, tensor(4, 6, dtype="int32")))  # fmt: skip
+    made = export(Onnx(), manifest_of_signature(given, "two"))
+    write(made, tmp_path)
+    rows = [line.split(",") for line in made.files["nodes.csv"].decode().splitlines()[1:]]
+    assert [(row[1], float(row[4])) for row in rows] == [("MatMul", 4.0), ("MatMulInteger", 1.0)]
+    outputs, _ = run(tmp_path)
+    assert [output.dtype.name for output in outputs] == ["float32", "int32"]
+    shapes = onnx.load_from_string(export(OnnxShapes(), manifest_of_signature(given, "two")).files["model.onnx"])
+    onnx.checker.check_model(shapes, full_check=True)
+    assert [node.op_type for node in shapes.graph.node] == ["MatMul", "MatMul"]  # the only one that ZigZag takes
 
 
 def test_an_import_of_the_model_has_the_same_multiply_adds(tmp_path: Path) -> None:

@@ -7,14 +7,16 @@ import math
 
 import numpy as np
 import pytest
-from clusters import addmm, convolution, mm, relu, signature, tensor
+from clusters import addmm, cluster, convolution, mm, relu, signature, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statsnet.errors import UsageError
 from statsnet.exports.build_manifest import manifest_of_mix, manifest_of_signature
+from statsnet.exports.chakra import Chakra
 from statsnet.exports.manifest import Manifest, manifest_json
 from statsnet.exports.pursuit import choose
+from statsnet.exports.registry import export
 from statsnet.exports.scaling import LEAST_MACS, USUAL_MACS, scaled, sizes_of_axis, usual_macs
 from statsnet.exports.systolic import DATAFLOWS, SPREAD, Design, total_cycles
 from statsnet.signatures.database import ProfilesDB
@@ -151,3 +153,17 @@ def test_the_usual_budget_is_a_thousandth_of_the_suite_within_bounds() -> None:
     assert usual_macs(manifest_of_signature(signature(mm(8, 8, 8)), "tiny")) == LEAST_MACS
     suite = mixed()
     assert usual_macs(suite) == min(USUAL_MACS, int(suite.suite_macs / 1000))
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "read", "written", "times"),
+    [("mm", "complex64", "float32", "float32", 4), ("_int_mm", "int8", "int8", "int32", 1)],
+)
+def test_scaled_layers_of_other_elements(op: str, dtype: str, read: str, written: str, times: int) -> None:
+    """A complex product is four of real numbers; sums of products of 8-bit integers have 32 bits."""
+    out = tensor(64, 64, dtype="int32" if op == "_int_mm" else dtype)
+    given_one = cluster(f"aten.{op}.default", [tensor(64, 64, dtype=dtype)] * 2, out)
+    made = scaled(manifest_of_signature(signature(given_one), "one"), macs=64**3, quantum=32)
+    assert {(layer.dtype, layer.outputs[0]["dtype"]) for layer in made.layers} == {(read, written)}
+    assert made.totals.macs == pytest.approx(times * 64**3)
+    assert not export(Chakra(), made).left_out  # readers count the same work

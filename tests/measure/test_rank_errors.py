@@ -16,6 +16,7 @@ WAITED = (
     "RuntimeError: [/gloo/buffer.cc:78] Timed out waiting 5000ms for recv operation to complete (train.py, line 11)"
 )
 LOST = "RuntimeError: [/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:427. GLHF! (train.py, line 19)"
+CLOSED = "RuntimeError: Application timeout caused pair closure (train.py, line 11)"
 ABORTED = (
     "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at pair.cc:456] "
     "op.preamble.length <= op.nbytes. 1000008 vs 8. Received data size doesn't match expected size."
@@ -26,6 +27,7 @@ ABORTED = (
     ("error", "words"),
     [
         (WorkloadError(STEP, cause=WAITED), "it waited in vain for another in a collective (train.py, line 11)"),
+        (WorkloadError(STEP, cause=CLOSED), "it waited in vain for another in a collective (train.py, line 11)"),
         (WorkloadError(STEP, cause=LOST), "it lost the connection to another process in a collective (train.py, line"),
         (ProcessError("ended by SIGABRT", cause=ABORTED), "a message of 1000008 bytes where it expects 8"),
     ],

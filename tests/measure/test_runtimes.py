@@ -23,18 +23,18 @@ from torch import nn
 
 
 class Model(nn.Module):
-    def __init__(self):
+    def __init__(self, mode):
         super().__init__()
-        self.table = nn.EmbeddingBag(50, 8, mode="sum")
+        self.table = nn.EmbeddingBag(50, 8, mode=mode)
         self.layers = nn.Sequential(nn.Linear(12, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
 
     def forward(self, dense, *, indices):
         return self.layers(torch.cat([dense, self.table(indices)], 1))
 
 
-def make(batches=(3, 5)):
+def make(batches=(3, 5), mode="sum"):
     inputs = [((torch.randn(n, 4),), {"indices": torch.randint(50, (n, 6))}) for n in batches]
-    return {"model": Model(), "inputs": inputs}
+    return {"model": Model(mode), "inputs": inputs}
 
 
 class Choosy(nn.Linear):
@@ -79,11 +79,11 @@ def factory(tmp_path: Path) -> str:
     return str(tmp_path / "mine.py")
 
 
-@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino", "iree"])
-def test_each_input_gives_what_it_gives_in_torch(runtime: str, factory: str) -> None:
-    """Two sizes of batch, positional and named inputs, look-ups in bags."""
+@pytest.mark.parametrize(("runtime", "mode"), [("onnxruntime", "sum"), ("openvino", "max"), ("iree", "sum")])
+def test_each_input_gives_what_it_gives_in_torch(runtime: str, mode: str, factory: str) -> None:
+    """Two sizes of batch, positional and named inputs, look-ups in bags. OpenVINO takes maxima as ONNX alone."""
     pytest.importorskip("iree.runtime" if runtime == "iree" else runtime)
-    built = build(f"{factory}:make", mode="inference")
+    built = build(f"{factory}:make", mode="inference", overrides={"mode": mode})
     step, there = make_step(built), exported_workload(runtime, built)
     for index in (0, 1, 2):
         (output,) = outputs(there())

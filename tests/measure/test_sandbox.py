@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,17 +76,23 @@ def test_no_process_is_forked_in_one_and_none_is_in_one_after_it(
         assert Path(bound).name.startswith("statsnet-")
         seen.unlink()
     found = run(Escaping(folder=str(tmp_path), port=port))
-    assert found == {"writes": True, "connects": True, "temporary": True}
+    assert found == {"writes": True, "connects": True, "speaks": False, "temporary": True}
     assert not seen.exists()
 
 
 @needs_sandbox
 def test_what_a_sandbox_keeps_from_a_process(port: int) -> None:
+    """The socket lies in a folder that is seen, as those of ssh do."""
     home = Path.home()
-    with sandboxed():
-        found = run(Escaping(folder=str(home), port=port))
-    assert found == {"writes": False, "connects": False, "temporary": True}
-    assert not (home / "statsnet-escaped").exists()
+    with tempfile.TemporaryDirectory(dir=home) as folder, socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(path := f"{folder}/agent")
+        agent.listen()
+        task = Escaping(folder=str(home), port=port, socket=path)
+        with sandboxed():
+            found = run(task)
+        assert found == {"writes": False, "connects": False, "speaks": False, "temporary": True}
+        assert run(task)["speaks"], "outside it can"
+        (home / "statsnet-escaped").unlink()
 
 
 def test_off_is_off() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -39,6 +41,27 @@ def test_training_has_three_phases_each_with_its_operators() -> None:
     assert phases["optimizer"] == ["add_"] * 5  # one per parameter
     order = [c.phase for c in calls if c.phase != "input"]
     assert order == sorted(order, key=["forward", "backward", "optimizer"].index)
+
+
+class Sharing(torch.optim.SGD):
+    """As ZeRO's optimizer: another one's step, and then work of its own."""
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        torch.optim.SGD([p for group in self.param_groups for p in group["params"]], lr=0.1).step()
+        torch.neg(torch.ones(2))
+
+
+def test_an_optimizer_that_holds_another_ends_after_it() -> None:
+    layer = nn.Linear(2, 2)
+    optimizer = Sharing(layer.parameters(), lr=0.1)
+
+    def step() -> None:
+        layer(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        torch.exp(torch.ones(2))
+
+    phases = {c.op.split(".")[1]: c.phase for c in captured(step)}
+    assert (phases["neg"], phases["exp"]) == ("optimizer", "forward")
 
 
 def test_a_composite_operator_with_an_implementation_for_the_device_is_one_call() -> None:

@@ -9,6 +9,7 @@ from torch._C._autograd import DeviceType
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.collective_times import Wait, in_bare_step, mean_waits
 from statsnet.profiling.timeline import Timeline, read_step
+from statsnet.profiling.unseen import in_one_thread
 
 US = 1e-6
 REDUCE, MM = "c10d.allreduce_.default", "aten.mm.default"
@@ -25,7 +26,9 @@ def other(name: str, start: float, end: float) -> Record:
 
 def timeline(ops: list[str], *events: Record, device: str = "cpu", rest: tuple[Record, ...] = ()) -> Timeline:
     records = [*flat(event(STEP_LABEL, 0, 100, *events)), *flat(*rest)]
-    return read_step(StepEvents.of(records), [call(op) for op in ops], device=device)
+    step = StepEvents.of(records)
+    own = in_one_thread(step) if device == "cpu" else step  # as the steps of a loop are read
+    return read_step(own, [call(op) for op in ops], device=device)
 
 
 def waits(line: Timeline) -> list[tuple[float, float, float]]:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from group_tasks import ProfileInOneGroup
+from profiling_helpers import call as made_call
 from profiling_helpers import captured
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
 
+from statsnet.errors import MeasurementError
 from statsnet.measure.several_processes import run_in_group
+from statsnet.profiling.distributed import groups_wait
 from statsnet.profiling.encode import GROUPS
+from statsnet.profiling.unseen import check_collectives
 from statsnet.reporting.collectives import collectives_report
+from statsnet.signatures.categories import COLLECTIVE, categorize
 from statsnet.signatures.collectives import _TABLES, group_size, is_collective, kind_of, message_bytes
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
+from statsnet.workloads.losses import ProjectionLoss
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "distributed.py"
 WIDTH, BATCH = 256, 16
@@ -134,6 +144,38 @@ def test_a_group_is_encoded_by_its_size() -> None:
     assert moving[1].args[0] == {"tensors": [{"shape": [6], "dtype": "float32"}]}
 
 
+@needs_gloo
+def test_a_group_that_a_factory_makes_waits_no_longer_than_that_of_all() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with groups_wait(7.0):
+            group: Any = dist.new_group([0])
+        assert group._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=7)
+    finally:
+        dist.destroy_process_group()
+
+
+@needs_gloo
+def test_a_sharded_output_is_projected_as_this_process_holds_it() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        local = torch.ones(4, 2, requires_grad=True)
+        sharded = DTensor.from_local(local, init_device_mesh("cpu", (1,)), [Shard(0)])
+        calls = captured(lambda: ProjectionLoss()(sharded).backward())
+    finally:
+        dist.destroy_process_group()
+    assert local.grad is not None
+    assert local.grad.abs().min() > 0
+    assert not any(is_collective(c.op) for c in calls)
+
+
+def test_collectives_that_a_hook_begins_elsewhere_are_not_lost_silently() -> None:
+    calls = [made_call("c10d.allreduce_.default"), made_call("aten.mm.default")]
+    check_collectives(1, calls)
+    with pytest.raises(MeasurementError, match="2 of the step's 3 collectives run in threads"):
+        check_collectives(3, calls)
+
+
 def test_operators_after_the_last_node_of_autograd_are_backward_ones() -> None:
     layer = nn.Linear(2, 2)
 
@@ -155,6 +197,7 @@ def test_each_collective_has_its_group_where_the_table_says() -> None:
     schemas = {s.name.replace("::", "."): s for s in torch._C._jit_get_all_schemas() if not s.overload_name}
     for library, rows in _TABLES.items():
         for name, (_, place) in rows.items():
+            assert categorize(f"{library}.{name}.default", "optimizer") == COLLECTIVE
             if schema := schemas.get(f"{library}.{name}"):
                 assert schema.arguments[place].name in GROUPS, schema
     assert is_collective("symm_mem.two_shot_all_reduce_.default")

@@ -12,7 +12,7 @@ from profiling_helpers import Calls, call, captured, event, flat, profiled, trai
 from torch import nn
 
 from statsnet.errors import MeasurementError
-from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
+from statsnet.measure.profiler_events import PACKAGED, STEP_LABEL, StepEvents, profiling
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.unseen import Unseen, look_for_unseen, unseen_in
@@ -202,6 +202,26 @@ def test_scripts_programs_and_functions_are_captured(factory: Callable[..., Any]
     signature = profiled(factory, mode).signature
     assert sum(c.calls for c in signature.clusters if c.op in ("aten.mm.default", "aten.addmm.default")) == products
     assert signature.measurements[0].unmatched_calls == 0
+
+
+def test_a_package_that_was_compiled_ahead_is_refused_whatever_is_seen_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a whole network, torch shows the copies of its products' biases."""
+    copy = event("aten::copy_", 10, 20)
+    records = flat(event(STEP_LABEL, 0, 100, event(PACKAGED, 5, 95, copy)))
+    unseen = unseen_in(StepEvents.of(records), [call("aten.copy_.default")], device="cpu")
+    assert unseen.time_share == pytest.approx(0.9)
+    with pytest.raises(MeasurementError, match=r"90\.0%") as caught:
+        unseen.check()
+    assert "AOTInductor" in caught.value.cause
+
+    class Loader:
+        def run(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    monkeypatch.setattr(torch._C._aoti, "AOTIModelPackageLoader", Loader)
+    with profiling("cpu") as session:
+        Loader().run(torch.zeros(2))
+    assert PACKAGED in {each.name for each in StepEvents.take(session).inside}
 
 
 def test_what_the_capture_lacks_is_named_with_its_share() -> None:

@@ -51,6 +51,18 @@ def jagged_rows() -> Any:
     return Calls(lambda self, x: self.b(torch.relu(self.a(x))).values()), (rows,)
 
 
+def gradients_of_each_row() -> Any:
+    """Each transformation of torch.func calls an operator once more: `mse_loss` holds `mse_loss` and `mean`."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        def loss(weight: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+            return nn.functional.mse_loss(nn.functional.linear(row, weight), row)
+
+        return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(self.a.weight.detach(), x)
+
+    return Calls(run), (torch.randn(ROWS, WIDTH),)
+
+
 def yielding() -> Any:
     """Nothing runs until somebody goes through what it gives."""
 
@@ -72,7 +84,7 @@ def lazy() -> Any:
 @pytest.mark.parametrize(("factory", "mode", "products"), [
     (saved_in_half, "training", 5), (sparse_graph, "training", 5), (jagged_rows, "training", 5),
     (yielding, "inference", 2), (yielding, "training", 5), (yielding_within, "inference", 2),
-    (lazy, "inference", 2), (lazy, "training", 5),
+    (lazy, "inference", 2), (lazy, "training", 5), (gradients_of_each_row, "inference", 2),
 ])  # fmt: skip
 def test_what_runs_inside_of_other_calls_late_or_first_is_captured(
     factory: Callable[..., Any], mode: str, products: int

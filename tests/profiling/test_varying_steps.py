@@ -17,7 +17,7 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.measure.turns import PausingClock
 from statsnet.profiling.representatives import Work, choose
 from statsnet.profiling.tasks import Profile, ProfileWorkload
-from statsnet.profiling.varying import mean_samples
+from statsnet.profiling.varying import is_known, mean_samples
 from statsnet.workloads import build, make_step
 from statsnet.workloads.trees import copied, same_state, state_of
 
@@ -77,6 +77,39 @@ def growing_list() -> Any:
     return Calls(run, seen=[torch.zeros(8, WIDTH)]), (torch.randn(1, WIDTH),)
 
 
+def growing_from_a_number() -> Any:
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        before = self.seen if isinstance(self.seen, torch.Tensor) else torch.zeros(8, WIDTH)
+        self.seen = torch.cat([before, x])
+        return self.linear(self.seen)  # type: ignore[no-any-return]
+
+    return Calls(run, seen=0), (torch.randn(1, WIDTH),)
+
+
+def growing_attribute() -> Any:
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.seen = torch.cat([getattr(self, "seen", torch.zeros(8, WIDTH)), x])
+        return self.linear(self.seen)  # type: ignore[no-any-return]
+
+    return Calls(run), (torch.randn(1, WIDTH),)
+
+
+class Episode:
+    """An environment that holds no rows before the first step."""
+
+    def __init__(self) -> None:
+        self.length = 8
+
+    def grown(self, row: torch.Tensor) -> torch.Tensor:
+        rows: list[torch.Tensor] = vars(self).setdefault("rows", [torch.zeros(self.length, WIDTH)])
+        rows[0] = torch.cat([rows[0], row])
+        return rows[0]
+
+
+def growing_episode() -> Any:
+    return Calls(lambda self, x: self.linear(self.episode.grown(x)), episode=Episode()), (torch.randn(1, WIDTH),)
+
+
 def prompt_and_next_tokens() -> Any:
     """The first input has no cache, the others grow the one that they share."""
 
@@ -120,7 +153,10 @@ def profiled(factory: Callable[..., Any], mode: str = "inference", device: str =
     return ProfileWorkload(model=model, device=device, min_time_s=0.0, repeats=2).run(Context())
 
 
-@pytest.mark.parametrize("factory", [growing_cache, popped_list, popped_dict, growing_state, growing_list])
+@pytest.mark.parametrize("factory", [
+    growing_cache, popped_list, popped_dict, growing_state, growing_list, growing_from_a_number, growing_attribute,
+    growing_episode,
+])  # fmt: skip
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mode: str) -> None:
     step = make_step(build(f"{__file__}:{factory.__name__}", mode=mode))
@@ -128,7 +164,7 @@ def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mod
     step.built.model.linear.register_forward_hook(lambda _module, args, _out: seen.append(len(args[0])))
     for index in range(6):
         step(index)
-    grows_at_first = 2 if "growing_state" in factory.__name__ or "growing_list" in factory.__name__ else 0
+    grows_at_first = 0 if factory in (growing_cache, popped_list, popped_dict) else 2
     assert seen[grows_at_first:] == [9] * (6 - grows_at_first)
 
 
@@ -248,10 +284,19 @@ def test_a_thousand_shapes_are_counted_in_part() -> None:
     assert sample.distinct == 1000
 
 
+def test_rounds_go_on_for_varying_work_and_not_for_a_noisy_machine() -> None:
+    """Of n rounds of 1 and 3, half the interval of the mean is 1.96 / (2 sqrt n) of it: 5 % takes 384 rounds."""
+    steady, varying, noisy = [1.0] * 24, [1.0, 3.0] * 32, [1e-3, 3e-3] * 12
+    assert is_known(steady[:8], steady[:8])
+    assert not is_known(steady[:22], noisy[:22])
+    assert is_known(steady, noisy)
+    assert not is_known(varying, [1e-3] * 64)
+
+
 def test_copies_are_independent_and_keep_what_holds_nothing() -> None:
     shared = torch.ones(2)
     module = nn.Linear(2, 2)
-    value = {"a": [shared, shared.expand(3, 2)], "cache": Cache(), "module": module}
+    value = {"a": [shared, shared.expand(3, 2)], "cache": Cache(), "module": module, "draws": random.Random(0)}
     copy = copied(value)
     copy["a"].append(1)
     copy["cache"].grown(torch.ones(1, WIDTH))
@@ -261,6 +306,7 @@ def test_copies_are_independent_and_keep_what_holds_nothing() -> None:
     assert shared.tolist() == [1, 1]
     assert copy["a"][1].stride() == value["a"][1].stride()
     assert copy["module"] is module
+    assert copy["draws"] is value["draws"]  # an environment's episodes go on to differ
 
 
 @pytest.mark.parametrize("view", [

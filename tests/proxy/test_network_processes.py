@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch.distributed as dist
 from forked_programs import forked, without_ours
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.collective import OPERATORS, Collective, check_collective
+from statsnet.blocks.collective import OPERATORS, Collective, check_collective, groups_of
 from statsnet.measure import rank_ends
 from statsnet.measure.rank_ends import _tell, to_say
 from statsnet.measure.ranks import Ranks
@@ -25,6 +26,7 @@ from statsnet.proxy.towers import Placed, Tower
 
 LINEAR = {"rows": 64, "inputs": 32, "outputs": 32, "activation": "relu"}
 TOWERS = [Tower(blocks=(Placed(kind="linear", config=LINEAR, optimizer="sgd"),))]
+PATIENCE = timedelta(seconds=77)
 SHORT = ("--min-time", "0.05", "--max-time", "0.3")
 KINDS = (
     "float32",
@@ -97,7 +99,8 @@ def network(write_source: Callable[..., str], tmp_path: Path) -> Callable[..., P
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[None]:
     """A group of one process, in this one."""
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    place = f"file://{tmp_path}/store"
+    dist.init_process_group("gloo", init_method=place, rank=0, world_size=1, timeout=PATIENCE)
     try:
         yield
     finally:
@@ -112,6 +115,11 @@ def test_a_collective_gives_what_all_sent(config: Config, alone: None) -> None:
     collective.sent.fill_(3)
     collective.start().wait()
     assert collective.received.tolist() == [3] * config["elements"]
+
+
+def test_a_smaller_group_waits_as_long_as_that_of_all(alone: None) -> None:
+    group = groups_of.__wrapped__(1, 1)
+    assert group._get_backend(torch.device("cpu")).options._timeout == PATIENCE
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,25 @@ with temporary_folder(within=Path(sys.argv[1])) as folder:
 """
 
 
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from statsnet.environment.temporary import temporary_folder
+
+came = []
+
+def hear(event, arguments):
+    if event == sys.argv[2] and ".tmp" in str(arguments[0]) and not came:
+        came.append(event)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(hear)
+with temporary_folder(within=Path(sys.argv[1])) as folder:
+    for name in "abz":
+        (folder / name).touch()
+"""
+
+
 def killed(*arguments: str, program: str = KILLED) -> None:
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", program, *arguments], env=variables, check=False)
@@ -52,6 +71,26 @@ def test_what_a_killed_process_leaves_goes_with_the_next_one(tmp_path: Path) -> 
     make_old(left / ".temporary")
     with temporary_folder(within=tmp_path) as folder:
         assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("event", ["open", "os.remove", "os.rmdir"])
+def test_whenever_a_process_is_killed_its_folder_goes_with_the_next_one(event: str, tmp_path: Path) -> None:
+    """Before it marks its folder, and while it removes it."""
+    killed(str(tmp_path), event, program=KILLED_AT)
+    (left,) = tmp_path.iterdir()
+    for path in (*left.iterdir(), left):
+        make_old(path)
+    with temporary_folder(within=tmp_path) as folder:
+        assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("event", ["os.mkdir", "open", "os.remove", "os.rmdir"])
+def test_whenever_a_process_is_asked_to_end_its_folder_goes_with_it(event: str, tmp_path: Path) -> None:
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = "\n".join(["import signal", "signal.signal(signal.SIGTERM, lambda *_: exit(143))", KILLED_AT])
+    words = [sys.executable, "-c", program.replace("SIGKILL", "SIGTERM"), str(tmp_path), event]
+    assert subprocess.run(words, env=variables, check=False).returncode == 143
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_held_and_what_is_not_ours_stays(tmp_path: Path) -> None:

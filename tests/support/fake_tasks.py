@@ -267,22 +267,27 @@ class Taking(Task[None]):
 
 @dataclass(frozen=True)
 class Escaping(Task[dict[str, bool]]):
-    """What a process may do: write into a folder, reach a port of this machine, and use temporary files."""
+    """What a process may do: write into a folder, reach a port of this machine, speak with a program that listens at a
+    file, and use temporary files."""
 
     folder: str
     port: int
+    socket: str = "missing"
 
     def run(self, context: Context) -> dict[str, bool]:
         import socket
         import tempfile
 
-        done = {"writes": False, "connects": False, "temporary": False}
+        done = {"writes": False, "connects": False, "speaks": False, "temporary": False}
         with contextlib.suppress(OSError):
             with open(os.path.join(self.folder, "statsnet-escaped"), "w"):
                 done["writes"] = True
         with contextlib.suppress(OSError):
             with socket.create_connection(("127.0.0.1", self.port), timeout=10):
                 done["connects"] = True
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as line:
+            line.connect(self.socket)
+            done["speaks"] = True
         with tempfile.TemporaryFile():
             done["temporary"] = True
         return done

@@ -57,6 +57,13 @@ def _several(parameters):
 def _lbfgs(parameters):
     return torch.optim.LBFGS(parameters, lr=1e-3, max_iter=3)
 
+class Ascending(torch.optim.SGD):
+    def step(self, closure=None):
+        assert closure is not None, "sharpness-aware minimization requires closure"
+        super().step()
+        closure()
+        super().step()
+
 class Scaled:
     def __init__(self, parameters, scaler):
         self.inner, self.scaler = torch.optim.Adam(parameters, fused=True), scaler
@@ -75,6 +82,7 @@ def pair(): return _with(Pair)
 def lion(): return _with(Lion)
 def several(): return _with(_several)
 def lbfgs(): return _with(_lbfgs)
+def ascending(): return _with(lambda parameters: Ascending(parameters, lr=1e-4))
 def scaled():
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     return _with(lambda parameters: Scaled(parameters, scaler), loss=lambda out: scaler.scale(out.sum()))
@@ -154,7 +162,16 @@ def test_an_optimizer_that_asks_for_a_closure_evaluates_the_loss_itself(models: 
     assert phases == ["optimizer", *(["forward", "backward", "optimizer"] * 3)]
 
 
-def test_such_an_optimizer_begins_each_step_anew(models: str) -> None:
+def test_an_optimizer_that_will_not_step_without_a_closure_has_gradients_before(models: str) -> None:
+    step = make_step(build(f"{models}:ascending", mode="training"))
+    phases: list[str] = []
+    step.on_phase = phases.append
+    step(0)
+    assert phases == ["forward", "backward", "optimizer"] * 2
+    assert not step.optimizer.needs_closure  # which would put the parameters back before each step
+
+
+def test_one_that_evaluates_the_loss_itself_begins_each_step_anew(models: str) -> None:
     step = make_step(build(f"{models}:lbfgs", mode="training"))
     losses = [step(index).item() for index in range(4)]
     assert len(set(losses)) == 1

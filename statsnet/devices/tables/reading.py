@@ -73,8 +73,9 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
         given = ", ".join(f"'{path}'" for path in paths)
         raise UsageError(
             f"no table in {given}",
-            cause="known formats: " + ", ".join(sorted({f.name for f in FORMATS})),
-            hint="name CSV tables, or folders that hold them",
+            cause=f"{', '.join(skipped) or 'nothing'} there; known by their columns are the tables of "
+            + ", ".join(sorted({f.name.partition(",")[0] for f in FORMATS})),
+            hint="name CSV tables with commas, or folders that hold them",
         )
     notes = tally.notes() + ([f"not read, no table of operators: {', '.join(sorted(skipped))}"] if skipped else [])
     return _tables(merged, models, notes)

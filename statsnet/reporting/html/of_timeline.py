@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import get_args
 
 from rich.table import Table
 
 from statsnet.evaluation.error_parts import BETWEEN
+from statsnet.reporting.html.of_towers import counted_chains
 from statsnet.reporting.html.pictures import Picture, hover, names_axis, safe
 from statsnet.reporting.pictures import colour_of
 from statsnet.reporting.tables import MISSING, environment_line, percent, table
@@ -168,9 +168,8 @@ def _phases(fit: Fit, operators_s: float, step_s: float, where: str) -> Iterator
 
 
 def _blocks(tower: SpecTower) -> str:
-    chains = [(kind, sum(1 for _ in group)) for kind, group in groupby(block.kind for block in tower.blocks)]
-    shown = [kind if count == 1 else f"{kind} ×{count}" for kind, count in chains[:12]]
-    return " → ".join([*shown, *(["…"] if len(chains) > 12 else [])])
+    chains = counted_chains(tower)
+    return " → ".join([*chains[:12], *(["…"] if len(chains) > 12 else [])])
 
 
 def _stretch(row: int, name: str, start_s: float, length_s: float, whole_s: float, where: str) -> Stretch:

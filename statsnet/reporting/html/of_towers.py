@@ -26,7 +26,7 @@ def towers_picture(spec: ProxySpec) -> Picture:
             percent(tower.purpose.step_share if tower.purpose else None),
             ", ".join(tower.purpose.categories) if tower.purpose else MISSING,
             ", ".join(tower.purpose.members) if tower.purpose else MISSING,
-            " → ".join(_counted(chain) for chain in _chains(tower)),
+            " → ".join(counted_chains(tower)),
         )
         for number, tower in enumerate(spec.towers, 1)
     ]
@@ -34,7 +34,7 @@ def towers_picture(spec: ProxySpec) -> Picture:
     for column in made.columns[2:]:
         column.justify = "left"
     numbered = list(enumerate(spec.towers, 1))
-    alike = groupby(numbered, key=lambda each: [_counted(chain) for chain in _chains(each[1])])
+    alike = groupby(numbered, key=lambda each: counted_chains(each[1]))
     drawn = [_towers(list(group), colours) for _, group in alike]
     return Picture(
         title="The network: towers of blocks",
@@ -51,6 +51,11 @@ def _chains(tower: SpecTower) -> list[list[SpecBlock]]:
 
 def _counted(chain: Sequence[SpecBlock]) -> str:
     return chain[0].kind if len(chain) == 1 else f"{chain[0].kind} ×{len(chain)}"
+
+
+def counted_chains(tower: SpecTower) -> list[str]:
+    """Successive blocks of one kind: `conv ×3`, `linear`."""
+    return [_counted(chain) for chain in _chains(tower)]
 
 
 def _towers(alike: Sequence[tuple[int, SpecTower]], colours: Mapping[str, str]) -> str:
