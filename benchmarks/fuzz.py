@@ -2,7 +2,7 @@
 
     python benchmarks/fuzz.py [--readers signature,trace] [--inputs 1000000] [--minutes 10] [--engine atheris]
                               [--add-to FILE]
-    python benchmarks/fuzz.py --kept benchmarks/results/fuzz.csv
+    python benchmarks/fuzz.py --kept build/fuzz.csv
 
 Every reader (fuzzing/readers.py) is given small files of its kind with some things changed: values of a JSON document
 replaced by hostile ones, bytes cut, doubled or turned. It must take the file in or refuse it with an error of StatsNet:

@@ -1,7 +1,7 @@
 """Is anything lost, half-written or left running when a command is killed, or meets a full disk?
 
     python benchmarks/killed.py [--times 50] [--commands profile,synthesize,run,search] [--by KILL,TERM,INT,HUP,full]
-    python benchmarks/killed.py --kept benchmarks/results/killed.csv
+    python benchmarks/killed.py --kept build/killed.csv
 
 Each command is started in a folder that holds what an earlier run of it wrote. Every second time a signal ends it
 after a random part of the time that it takes, else at a random one of the changes that it makes to files; `full` is a

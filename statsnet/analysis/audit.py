@@ -13,7 +13,7 @@ from statsnet.errors import StatsNetError
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.coarse import FEWEST_IN_A_MOTIF, MEMORY_STEP
 from statsnet.signatures.data_counts import has_exact_count
-from statsnet.signatures.model import Cluster, Signature, Skew
+from statsnet.signatures.model import Cluster, Signature, Skew, round_autocast_share
 from statsnet.signatures.order import canonical_order
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, is_binned_count, rounded, without_order
@@ -28,6 +28,7 @@ _REVEALS: tuple[tuple[str, str], ...] = (
     (r"workload\.|(.*\.)?members?(\[\])?$|.*members\[\]$|(mix|members)\[\]\.(name|preset)$|title$|notes$", "names"),
     (r"counts\.clusters\[\]\.(args|outputs)", "sizes, types and layouts of tensors; arguments of operators"),
     (r"counts\.clusters\[\]\.skew", "how unevenly embeddings are read"),
+    (r"counts\.clusters\[\]\.autocast_share", "which operators work in lower precision under autocast"),
     (r"counts\.clusters\[\]\.(op|phase|category)", "which operators run"),
     (r"counts\.clusters\[\]\.|counts\.shape_variants", "how often, and how much work"),
     (r"counts\.motifs", "which operators follow each other"),
@@ -105,6 +106,8 @@ def problems_of_signature(signature: Signature, coarse: Arguments | None = None)
     for i, cluster in enumerate(clusters):
         if cluster.skew is not None and not _is_rounded(cluster.skew, digits):
             found.append(f"counts.clusters[{i}].skew: it has more than {digits} digits")
+        if cluster.autocast_share != round_autocast_share(cluster.autocast_share, signature.level):
+            found.append(f"counts.clusters[{i}].autocast_share: it is more exact than its level allows")
     if signature.level == "full":
         return found
     if canonical_order(clusters) != list(range(len(clusters))):

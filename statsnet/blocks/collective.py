@@ -45,7 +45,8 @@ def groups_of(size: int, stride: int) -> Any:
     two with stride 2 are 0 and 2, 1 and 3, 4 and 6, 5 and 7. They wait as long as the group of all."""
     rank, own = torch.distributed.get_rank(), None
     everyone: Any = torch.distributed.group.WORLD
-    limit = everyone._get_backend(torch.device("cpu")).options._timeout
+    device = torch.device("cuda" if torch.distributed.get_backend() == "nccl" else "cpu")
+    limit = everyone._get_backend(device).options._timeout
     for first in (r for r in range(processes()) if r // stride % size == 0):
         ranks = [first + i * stride for i in range(size)]
         made = torch.distributed.new_group(ranks, timeout=limit)

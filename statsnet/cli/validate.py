@@ -85,13 +85,6 @@ def validate(
     _check_on_fleet(engine)
     scenario_options.check(scenario, of_scenarios=("qps",), not_of_them=("max_time_s", "log_path", "fit"))
     check_is_proxy(proxy)
-    if engine == fleet.LOCAL and scenario is None:
-        process.prepare_on(device)
-    from statsnet.evaluation.own_models import parse_model
-    from statsnet.evaluation.validate import ValidateOptions, validate_proxy
-    from statsnet.measure.process import measuring_environment
-    from statsnet.measure.timing_tasks import Limits
-    from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import parse_settings, unchanging
 
     json_option.check_no_input(json_path, [proxy])
@@ -103,12 +96,21 @@ def validate(
             "--resume keeps times under settings, and none are given",
             hint="give --settings, or leave out --resume",
         )
+    changed = parse_settings(settings) if settings is not None else ()
+    if engine == fleet.LOCAL and scenario is None:
+        process.prepare_on(device)
+    from statsnet.evaluation.own_models import parse_model
+    from statsnet.evaluation.validate import ValidateOptions, validate_proxy
+    from statsnet.measure.process import measuring_environment
+    from statsnet.measure.timing_tasks import Limits
+    from statsnet.proxy.folder import open_proxy
+
     if scenario is not None:
         from statsnet.evaluation.scenario_suite import SuiteScenarioOptions
 
         asked = SuiteScenarioOptions(
             scenario=scenario,
-            settings=parse_settings(settings) if settings is not None else (),
+            settings=changed,
             profiles=profiles,
             device=device,
             trust=trust,
@@ -119,7 +121,7 @@ def validate(
         return
     wanted = ValidateOptions(
         rounds=rounds,
-        settings=parse_settings(settings) if settings is not None else (),
+        settings=changed,
         fit=fit,
         profiles=profiles,
         device=device,

@@ -73,24 +73,33 @@ def sweep(place: Path, prefix: str) -> None:
     """Remove the temporary folders of this user there that no process holds any more."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
-            if not entry.name.startswith(prefix):
+            if not entry.name.startswith(prefix) or not entry.is_dir(follow_symlinks=False):
                 continue
             if is_left_over(Path(entry.path, _MARK)):
                 _remove(Path(entry.path))
-            elif entry.name.endswith(_SUFFIX) and _is_settled(entry.stat(follow_symlinks=False)):
+            elif entry.name.endswith(_SUFFIX):
                 with contextlib.suppress(OSError):  # only an empty one goes: its process was killed before it held it
-                    os.rmdir(entry.path)
+                    if _is_settled(entry.stat(follow_symlinks=False)):
+                        os.rmdir(entry.path)
 
 
 def _remove(folder: Path) -> None:
-    """The mark goes last: what a process leaves that is killed meanwhile can still be swept."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            elif entry.name != _MARK:
-                with contextlib.suppress(OSError):
-                    os.unlink(entry.path)
+    """The mark goes last: what a process leaves that is killed meanwhile can still be swept. Nothing goes through a link:
+    in a folder that others write to, the folder may have become one."""
+    try:
+        here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        with contextlib.suppress(OSError), os.scandir(here) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.name, ignore_errors=True, dir_fd=here)
+                elif entry.name != _MARK:
+                    with contextlib.suppress(OSError):
+                        os.unlink(entry.name, dir_fd=here)
+    finally:
+        os.close(here)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -229,7 +229,9 @@ def fork_process(
     changed, or without a server."""
     if not _may_fork():
         return None
-    request = Request(folder=str(folder), task=task, directory=os.getcwd(), variables=rank_env)
+    # The server's own may differ from those, which this process may also have changed itself since it began.
+    own = {name: variables[name] for name in SET_BY_TORCH & variables.keys()} | rank_env
+    request = Request(folder=str(folder), task=task, directory=os.getcwd(), variables=own)
     stdin_fd, stdin = _standard_input(takes_turns)
     process = None
     try:

@@ -129,13 +129,22 @@ def _sockets(seen: Sequence[Path], hidden: Sequence[str]) -> list[str]:
         lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
     except OSError:  # a system that does not say
         return []
-    named = {os.path.realpath(words[7]) for line in lines if len(words := line.split(maxsplit=7)) == 8}
+    named = {words[7] for line in lines if len(words := line.split(maxsplit=7)) == 8 and words[7].startswith("/")}
+    # What made one may have given it another name since, as ssh does; its folder is mostly still the same.
+    beside = {os.path.join(folder, name) for folder in map(os.path.dirname, named) for name in _names_in(folder)}
     return sorted(
-        path for path in named
+        path for path in map(os.path.realpath, named | beside)
         if _is_socket(path) and os.access(path, os.W_OK)
         and (any(Path(path).is_relative_to(place) for place in seen)
              or not any(Path(path).is_relative_to(place) for place in hidden))
     )  # fmt: skip
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # not this user's
+        return []
 
 
 def _is_socket(path: str) -> bool:

@@ -5,42 +5,50 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.model import AUTOCAST_DIGITS, Cluster, Signature
+from statsnet.signatures.model import Cluster, Signature, round_autocast_share
 from statsnet.signatures.operators import tensors_of
 from statsnet.workloads import Step
 
-FULL = "float32"
-"""Autocast turns this dtype into a lower one, and leaves all others alone."""
+FULL, LOWER = "float32", ("bfloat16", "float16")
+"""Autocast turns the one dtype into the others, and leaves all else alone."""
 
-LONGEST_S = 5.0
+LONGEST_S = 2.0
 """No step that takes longer runs once more: without instructions for the lower precision it may take ten times as
 long."""
 
+MOST_MEMORY = 0.5
+"""Nor one that took more than this share of what memory is free now, for autocast keeps copies."""
 
-def with_autocast_shares(signature: Signature, step: Step, device: str) -> Signature:
+Phases = Callable[[Callable[[str], None] | None], None]
+
+
+def with_autocast_shares(signature: Signature, step: Step, device: str, phases: Phases) -> Signature:
     """The signature of a measured step, whose clusters know how they work under autocast. The step runs once more,
-    untimed. A model that fails under autocast, or whose step is long, leaves the signature as it is."""
+    untimed. A model that fails under autocast, or whose step is long or large, leaves the signature as it is."""
     if signature.measurements[0].latency_s > LONGEST_S or all(FULL not in _dtypes(c.args) for c in signature.clusters):
+        return signature
+    if (signature.memory.peak_bytes or 0) > MOST_MEMORY * memory_at_hand_bytes():
         return signature
 
     def run() -> None:
-        with torch.autocast(device):
+        with torch.autocast(device, dtype=torch.bfloat16):
             step(0)
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             step.prepare(0)
-            calls = capture_step(run, device="meta")  # no names of kernels are wanted
-    except Exception:  # whatever the user's model raises
+            calls = capture_step(run, device="meta", phases=phases)  # no names of kernels are wanted
+    except (Exception, SystemExit):  # whatever the user's model raises
         return signature
     return told_of_autocast(signature, calls)
 
@@ -60,7 +68,7 @@ def told_of_autocast(signature: Signature, calls: Sequence[OpCall]) -> Signature
         found = alike.get((*key, _shapes(cluster.args))) or alike.get(key)
         if not found or FULL not in _dtypes(cluster.args):
             return cluster
-        return replace(cluster, autocast_share=round(sum(found) / len(found), AUTOCAST_DIGITS))
+        return replace(cluster, autocast_share=round_autocast_share(sum(found) / len(found), "full"))
 
     return replace(signature, clusters=tuple(map(told, signature.clusters)))
 
@@ -71,7 +79,7 @@ def _is_lowered(args: Iterable[Any]) -> bool | None:
     elements: Counter[bool] = Counter()
     for tensor in tensors_of(args):
         if tensor.dtype.startswith(("float", "bfloat")):
-            elements[tensor.dtype != FULL] += math.prod(tensor.shape)
+            elements[tensor.dtype in LOWER] += math.prod(tensor.shape)
     return elements[True] > elements[False] if elements else None
 
 

@@ -250,8 +250,9 @@ def capturing(device: str, by: type[CaptureMode] = CaptureMode) -> Iterator[Capt
         around.append(optimizer)
         mode.set_phase("optimizer")
 
-    def leave(*_: Any) -> None:
-        around.pop()
+    def leave(optimizer: Any, *_: Any) -> None:
+        if optimizer in around:  # it, and all inside of it that raised
+            del around[around.index(optimizer) :]
         if not around:  # one that holds another, as ZeRO's, goes on
             mode.set_phase("forward")
 

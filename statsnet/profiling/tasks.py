@@ -192,7 +192,7 @@ class ProfileWorkload(CountableTask[Profile]):
         counted = kind == "cuda" and traced.variation is None
         notes = tuple(_notes(step, signature, traced.traces))
         if alone() and not setting.in_process:  # at last: a model that fails leaves its state behind
-            signature = with_autocast_shares(signature, step, kind)
+            signature = with_autocast_shares(signature, step, kind, _phases(step))
         return Profile(
             signature=signature,
             measured_s=time.perf_counter() - begin,

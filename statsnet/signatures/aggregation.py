@@ -110,11 +110,11 @@ def _scaled(signature: Signature, steps: float) -> Signature:
 
 
 def _equal_clusters(signature: Signature) -> list[list[int]]:
-    """Clusters that differ in nothing but calls and times."""
+    """Clusters that differ in nothing but calls, times and what they do under autocast."""
     groups: dict[str, list[int]] = defaultdict(list)
     for i, cluster in enumerate(signature.clusters):
         kernels = [(m.kernels[i], m.kernel_class[i]) for m in signature.measurements]
-        groups[canonical_json(plain((replace(cluster, calls=1.0), kernels)))].append(i)
+        groups[canonical_json(plain((replace(cluster, calls=1.0, autocast_share=None), kernels)))].append(i)
     return list(groups.values())
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from statsnet.signatures.coarse_times import Pace, paced, rounded_times
 from statsnet.signatures.merging import folded, merge
-from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew
+from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew, round_autocast_share
 from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, rounded
 from statsnet.signatures.tensor_lists import MAX_LIST_TENSORS, listed_tensors
 
@@ -60,6 +60,7 @@ def as_coarse(signature: Signature, rare: float, cost_of: CostOf) -> Signature:
     groups = folded(binned, rare)
     few = merge(binned, groups)
     clusters = (c if len(group) == 1 else _binned_mean(c) for c, group in zip(few.clusters, groups, strict=True))
+    clusters = (replace(c, autocast_share=round_autocast_share(c.autocast_share, "coarse")) for c in clusters)
     few = replace(few, clusters=tuple(clusters), motifs=_common_motifs(few.motifs, counts))
     scale = _Scale.of(signature, few)
     return replace(

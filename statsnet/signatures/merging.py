@@ -10,7 +10,7 @@ from typing import Any
 
 from statsnet.signatures.gpu import SUM_COUNTERS, Counters, GpuActivity, GpuKernel
 from statsnet.signatures.measurement import Measurement
-from statsnet.signatures.model import AUTOCAST_DIGITS, Cluster, Motif, Signature
+from statsnet.signatures.model import Cluster, Motif, Signature, round_autocast_share
 
 Groups = Sequence[Sequence[int]]
 """Indices of clusters, each in one group at most; the first of a group stands for all of it."""
@@ -44,15 +44,23 @@ def _merged(clusters: Sequence[Cluster]) -> Cluster:
 
     if len(clusters) == 1:
         return clusters[0]
-    lowered = per_call(lambda c: c.autocast_share)
     return replace(
         clusters[0],
         calls=calls,
         flops=per_call(lambda c: c.flops),
         bytes_read=per_call(lambda c: c.bytes_read),
         bytes_written=per_call(lambda c: c.bytes_written),
-        autocast_share=None if lowered is None else round(lowered, AUTOCAST_DIGITS),
+        autocast_share=_mean_autocast_share(clusters),
     )
+
+
+def _mean_autocast_share(clusters: Sequence[Cluster]) -> float | None:
+    """Over the calls of those that know it."""
+    known = [(c.calls, c.autocast_share) for c in clusters if c.autocast_share is not None]
+    if not known:
+        return None
+    mean = math.fsum(calls * share for calls, share in known) / math.fsum(calls for calls, _ in known)
+    return round_autocast_share(mean, "full")
 
 
 def _merged_measurement(measurement: Measurement, groups: Groups, place: dict[int, int]) -> Measurement:

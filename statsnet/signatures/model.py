@@ -35,9 +35,6 @@ Mode = Literal["inference", "training"]
 Level = Literal["full", "statistical", "coarse"]
 Phase = Literal["input", "forward", "backward", "optimizer"]
 
-AUTOCAST_DIGITS = 1
-"""Of a cluster's `autocast_share`."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadName:
@@ -83,6 +80,12 @@ class Cluster:
         if self.bytes_read is None or self.bytes_written is None:
             return None
         return self.bytes_read + self.bytes_written
+
+
+def round_autocast_share(share: float | None, level: Level) -> float | None:
+    """In tenths; 0 or 1 at the level `coarse`, where tenths could tell of how many calls a cluster was merged."""
+    digits = 0 if level == "coarse" else 1
+    return None if share is None else round(share, digits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

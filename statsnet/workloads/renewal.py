@@ -126,7 +126,7 @@ class _Kept:
                 tensor.copy_(content)
         if self.value is not _NOT_THERE:
             setattr(module, name, copied(self.value, lambda t: t))
-        elif hasattr(module, name):
+        elif name in vars(module) or name in getattr(module, "_buffers", ()):  # not where only its class has one
             delattr(module, name)
 
 

@@ -350,6 +350,19 @@ def test_under_autocast_activations_come_in_its_dtype(mode: str, write_source: C
         assert all(torch.isfinite(y.float()).all() for y in outputs)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_towers_that_keep_their_dtype_are_handed_it_under_autocast(mode: str, load: Any) -> None:
+    """Their side inputs, too. A sum of both is then one of float32."""
+    add = Placed(kind="pointwise", config={"functions": ("add",), "operand": (4, 8), "shape": (4, 8)})
+    towers = [Tower(blocks=(add,), keeps_dtype=keeps) for keeps in (False, True, False)]
+    network = load(network_source(towers, title="t", spec_id="", mode=mode, dtype="float32", seed=0))
+    step = network.make_step(network.build())
+    assert [y.dtype for y in step()] == [torch.float32] * 3
+    with torch.autocast("cpu"):
+        assert [y.dtype for y in step()] == [torch.bfloat16, torch.float32, torch.bfloat16]
+    assert [y.dtype for y in step()] == [torch.float32] * 3
+
+
 def channels_last(x: torch.Tensor) -> bool:
     return x.is_contiguous(memory_format=torch.channels_last)
 

@@ -315,3 +315,14 @@ def test_the_order_is_that_of_content(signature: Signature) -> None:
     sorted_ = in_canonical_order(signature)
     assert canonical_order(sorted_.clusters) == list(range(6))
     assert sorted_.flops_per_step == signature.flops_per_step
+
+
+def test_autocast_shares_are_tenths_and_coarse_ones_0_or_1(signature: Signature) -> None:
+    shares = (0.0, 0.3, 0.4, 0.7, 0.8, 1.0)
+    clusters = tuple(dataclasses.replace(c, autocast_share=s) for c, s in zip(signature.clusters, shares, strict=True))
+    told = dataclasses.replace(signature, clusters=clusters)
+    coarse = {c.autocast_share for c in coarsen(told, "coarse", cost_of).clusters}
+    assert coarse <= {0.0, 1.0}
+    (merged,) = merge(told, [range(len(clusters))]).clusters
+    weighted = sum(c.calls * s for c, s in zip(clusters, shares, strict=True)) / sum(c.calls for c in clusters)
+    assert merged.autocast_share == round(weighted, 1)
