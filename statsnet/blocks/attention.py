@@ -11,20 +11,24 @@ from statsnet.signatures.model import Cluster
 
 
 class Attention(Block):
-    """Attention over `keys` positions. If lengths agree, keys and values come in with the queries."""
+    """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
+    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may."""
 
     def __init__(
-        self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False
+        self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
+        contiguous: bool = False,
     ) -> None:  # fmt: skip
         together = queries == keys
-        super().__init__(3 if together else 1, batch, queries, heads, head_size)
-        self.side_input_keys_values = None if together else side_input(2, batch, keys, heads, head_size)
-        self.causal = causal
+        of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
+        super().__init__(3 if together else 1, batch, *of_queries, head_size)
+        self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
+        self.causal, self.contiguous = causal, contiguous
 
     def forward(self, x: Tensor) -> Tensor:
         q, *rest = self.enter(x).unbind(0)
         k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
-        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        if not self.contiguous:
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
 
 
@@ -46,16 +50,20 @@ class AttentionKind(BlockKind):
         }.get(base_name(first.op), 4)
         causal = len(first.args) > causal_position and first.args[causal_position] is True
         lengths = {"queries": q[2], "keys": k[2]}
-        return {"batch": q[0], "heads": q[1], **lengths, "head_size": q[3], "causal": causal}
+        config = {"batch": q[0], "heads": q[1], **lengths, "head_size": q[3], "causal": causal}
+        contiguous = q[1] > 1 and all("strides" not in operand for operand in first.args[:3])
+        return {**config, "contiguous": True} if contiguous else config
 
     def steady(self, config: Config) -> bool:
         """If the block has its own keys and values, its input only changes how they are weighted."""
         return bool(config["queries"] == config["keys"])
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        """Whole sequences first, then heads: the score matrix of one head keeps its size."""
+        """Whole sequences first, then heads: the score matrix of one head keeps its size. Two heads stay: a single one
+        within positions would be contiguous, another kernel class."""
         batch, heads = config["batch"], config["heads"]
         if batch >= divisor:
             return {**config, "batch": round(batch / divisor)}
         rest = divided(heads, -(-divisor // batch))
-        return None if rest is None else {**config, "batch": 1, "heads": rest}
+        rest = rest and max(rest, min(heads, 2))
+        return None if rest is None or (batch, heads) == (1, rest) else {**config, "batch": 1, "heads": rest}

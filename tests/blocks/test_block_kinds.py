@@ -69,7 +69,9 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"batch": 8, "rows": 3, "depth": 16, "columns": 5},
         {"batch": 8, "rows": 3, "depth": 16, "columns": 5, "transposed": True},
     ],
-    "attention": [{**ATTENTION, "causal": True}, ATTENTION, {**ATTENTION, "keys": 9}],
+    "attention": [
+        {**ATTENTION, "causal": True}, ATTENTION, {**ATTENTION, "keys": 9}, {**ATTENTION, "keys": 9, "contiguous": True},
+    ],
     "recurrent": [
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 5},
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 6, "cell": "GRU"},
@@ -148,6 +150,14 @@ def test_every_kind_is_checked() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_kind_conforms(name: str) -> None:
     check_block_kind(KINDS[name], CONFIGS[name])
+
+
+def test_attention_is_scaled_by_sequences_then_to_no_less_than_two_heads() -> None:
+    kind, config = KINDS["attention"], {**ATTENTION, "batch": 2, "heads": 8}
+    assert kind.scaled(config, 2) == {**config, "batch": 1}
+    assert kind.scaled(config, 4) == {**config, "batch": 1, "heads": 4}
+    assert kind.scaled(config, 16) == {**config, "batch": 1, "heads": 2}
+    assert kind.scaled({**config, "batch": 1, "heads": 2}, 2) is None
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -69,7 +69,7 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
     ),
     "causal attention": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), (r(2, 3, 8, 4),) * 3,
-        "attention", {"queries": 8, "causal": True},
+        "attention", {"queries": 8, "causal": True, "contiguous": True},
     ),
     "cross attention": (
         F.scaled_dot_product_attention, (r(2, 3, 8, 4), r(2, 3, 5, 4), r(2, 3, 5, 4)), "attention",
