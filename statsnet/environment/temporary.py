@@ -84,8 +84,8 @@ def sweep(place: Path, prefix: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The mark goes last: what a process leaves that is killed meanwhile can still be swept. Nothing goes through a link:
-    in a folder that others write to, the folder may have become one."""
+    """The mark goes last: what a process leaves that is killed meanwhile can still be swept. No link is followed: where
+    others write too, the folder may have become one."""
     try:
         here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
