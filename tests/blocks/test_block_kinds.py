@@ -70,7 +70,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"batch": 8, "rows": 3, "depth": 16, "columns": 5, "transposed": True},
     ],
     "attention": [
-        {**ATTENTION, "causal": True}, ATTENTION, {**ATTENTION, "keys": 9}, {**ATTENTION, "keys": 9, "contiguous": True},
+        ATTENTION, {**ATTENTION, "causal": True}, {**ATTENTION, "keys": 9}, {**ATTENTION, "contiguous": True},
     ],
     "recurrent": [
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 5},
