@@ -427,20 +427,24 @@ class BatchedMatMul(Block):
 
 
 class Attention(Block):
-    """Attention over `keys` positions. If lengths agree, keys and values come in with the queries."""
+    """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
+    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may."""
 
     def __init__(
-        self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False
+        self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
+        contiguous: bool = False,
     ) -> None:
         together = queries == keys
-        super().__init__(3 if together else 1, batch, queries, heads, head_size)
-        self.side_input_keys_values = None if together else side_input(2, batch, keys, heads, head_size)
-        self.causal = causal
+        of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
+        super().__init__(3 if together else 1, batch, *of_queries, head_size)
+        self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
+        self.causal, self.contiguous = causal, contiguous
 
     def forward(self, x: Tensor) -> Tensor:
         q, *rest = self.enter(x).unbind(0)
         k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
-        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        if not self.contiguous:
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
 
 
