@@ -33,7 +33,8 @@ from statsnet.environment.temporary import temporary_folder
 came = []
 
 def hear(event, arguments):
-    if event == sys.argv[2] and ".tmp" in str(arguments[0]) and not came:
+    inside = event == "os.remove" and arguments[1] >= 0  # by its name in a folder that is open
+    if event == sys.argv[2] and (inside or ".tmp" in str(arguments[0])) and not came:
         came.append(event)
         os.kill(os.getpid(), signal.SIGKILL)
 
