@@ -73,7 +73,7 @@ def at_work(nodes: TwoNodes) -> dict[int, bytes]:
 
 
 def killed_when(said: str, words: Sequence[str], here: Path, nodes: TwoNodes) -> set[int]:
-    """Kill the command as soon as it says so; returns what worked for it at that moment."""
+    """Kill the command as soon as it says so and something works for it; returns what did."""
     before = at_work(nodes)
     driver = subprocess.Popen(
         command(*words), cwd=here, env=environment(here) | {"STATSNET_CACHE": os.environ["STATSNET_CACHE"]},
@@ -85,7 +85,9 @@ def killed_when(said: str, words: Sequence[str], here: Path, nodes: TwoNodes) ->
         while said not in heard[-1]:
             heard.append(driver.stdout.readline())
             assert heard[-1], "".join(heard)
-        working = at_work(nodes).keys() - before.keys() - {driver.pid}
+        working: set[int] = set()
+        while not working and driver.poll() is None:  # it says so when it hands out work, which begins a moment later
+            working = at_work(nodes).keys() - before.keys() - {driver.pid}
         driver.kill()
     assert working
     return working
