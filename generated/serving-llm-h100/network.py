@@ -654,10 +654,11 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
         for name, weight in tower.named_parameters():
             if name.rpartition(".")[2] in SIDE_INPUTS and place not in KEPT:
                 weight.data = weight.data.to(dtype)
-    return [
+    handed = [
         [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
         for batch in given
     ]
+    return handed
 
 
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:

@@ -65,5 +65,7 @@ class AttentionKind(BlockKind):
         if batch >= divisor:
             return {**config, "batch": round(batch / divisor)}
         rest = divided(heads, -(-divisor // batch))
-        rest = rest and max(rest, min(heads, 2))
-        return None if rest is None or (batch, heads) == (1, rest) else {**config, "batch": 1, "heads": rest}
+        if rest is None:
+            return None
+        smaller = {**config, "batch": 1, "heads": max(rest, min(heads, 2))}
+        return None if smaller == config else smaller

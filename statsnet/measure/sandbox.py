@@ -133,7 +133,7 @@ def _sockets(seen: Sequence[Path], hidden: Sequence[str]) -> list[str]:
     # What made one may have given it another name since, as ssh does; its folder is mostly still the same.
     beside = {os.path.join(folder, name) for folder in map(os.path.dirname, named) for name in _names_in(folder)}
     return sorted(
-        path for path in map(os.path.realpath, named | beside)
+        path for path in set(map(os.path.realpath, named | beside))
         if _is_socket(path) and os.access(path, os.W_OK)
         and (any(Path(path).is_relative_to(place) for place in seen)
              or not any(Path(path).is_relative_to(place) for place in hidden))

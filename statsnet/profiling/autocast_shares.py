@@ -26,7 +26,7 @@ LONGEST_S = 2.0
 long."""
 
 MOST_MEMORY = 0.5
-"""Nor one that took more than this share of what memory is free now, for autocast keeps copies."""
+"""Nor, on a CPU, one that took more than this share of what memory is free now: autocast keeps copies."""
 
 Phases = Callable[[Callable[[str], None] | None], None]
 
@@ -36,7 +36,7 @@ def with_autocast_shares(signature: Signature, step: Step, device: str, phases: 
     untimed. A model that fails under autocast, or whose step is long or large, leaves the signature as it is."""
     if signature.measurements[0].latency_s > LONGEST_S or all(FULL not in _dtypes(c.args) for c in signature.clusters):
         return signature
-    if (signature.memory.peak_bytes or 0) > MOST_MEMORY * memory_at_hand_bytes():
+    if device == "cpu" and (signature.memory.peak_bytes or 0) > MOST_MEMORY * memory_at_hand_bytes():
         return signature
 
     def run() -> None:
@@ -50,10 +50,10 @@ def with_autocast_shares(signature: Signature, step: Step, device: str, phases: 
             calls = capture_step(run, device="meta", phases=phases)  # no names of kernels are wanted
     except (Exception, SystemExit):  # whatever the user's model raises
         return signature
-    return told_of_autocast(signature, calls)
+    return _told(signature, calls)
 
 
-def told_of_autocast(signature: Signature, calls: Sequence[OpCall]) -> Signature:
+def _told(signature: Signature, calls: Sequence[OpCall]) -> Signature:
     """The signature of a step, told the calls of one under autocast: see `Cluster.autocast_share`. Calls are a
     cluster's if operator, phase and shapes are its own; if there are none, those of its operator and phase count."""
     alike: defaultdict[tuple[Any, ...], list[bool]] = defaultdict(list)

@@ -104,8 +104,8 @@ def _ends_in_relu(tower: Tower) -> bool:
 
 def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config]) -> str:
     alone = _has_operators(placed)
-    handed = step_templates.HANDED_TO_OPERATORS if alone else step_templates.HANDED
-    parts = [_sample(placed), step_templates.BATCHES, step_templates.WORKING_DTYPE.substitute(handed=handed)]
+    operators = step_templates.HANDED_TO_OPERATORS if alone else ""
+    parts = [_sample(placed), step_templates.BATCHES, step_templates.WORKING_DTYPE.substitute(operators=operators)]
     if collectives:
         parts.append(communication.COMMUNICATION)
     if mode == "training":

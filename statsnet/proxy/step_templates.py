@@ -60,25 +60,18 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
         for name, weight in tower.named_parameters():
             if name.rpartition(".")[2] in SIDE_INPUTS and place not in KEPT:
                 weight.data = weight.data.to(dtype)
-$handed''')
-
-HANDED = """\
-    return [
-        [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
-        for batch in given
-    ]
-"""
-
-HANDED_TO_OPERATORS = """\
     handed = [
         [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
         for batch in given
     ]
+$operators    return handed
+''')
+
+HANDED_TO_OPERATORS = """\
     for place, tower in enumerate(proxy.towers):
         if isinstance(tower[0], Operator) and place not in KEPT:
             for batch, x in zip(handed, tower[0].to(dtype).samples(len(given)), strict=True):
                 batch[place] = x
-    return handed
 """
 
 INFERENCE_STEP = Template('''\

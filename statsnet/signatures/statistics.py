@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
 from statistics import quantiles
 from typing import TypeVar
 
@@ -55,11 +54,9 @@ def earth_movers_distance(p: Mapping[int, float], q: Mapping[int, float]) -> flo
         return 0.0
     if not p or not q:
         raise ValueError("an empty histogram is at no distance from another")
-    bins = sorted({*p, *q})
-    ahead = accumulate(p.get(b, 0.0) - q.get(b, 0.0) for b in bins)
-    return math.fsum(
-        abs(moved) * (after - before) for moved, (before, after) in zip(ahead, pairwise(bins), strict=False)
-    )
+    from scipy.stats import wasserstein_distance
+
+    return float(wasserstein_distance([*p], [*q], [*p.values()], [*q.values()]))
 
 
 def interquartile_share(samples: Sequence[float]) -> float | None:

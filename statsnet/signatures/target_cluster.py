@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from statsnet.signatures.categories import categorize
 from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS
 from statsnet.signatures.kernel_class import class_now
 from statsnet.signatures.measurement import Measurement
@@ -93,7 +92,7 @@ def target_cluster(
         cluster=index,
         op=cluster.op,
         phase=cluster.phase,
-        category=categorize(cluster.op, cluster.phase) if cluster.category == "other" else cluster.category,
+        category=cluster.category,
         kernel_class=class_now(measurement.kernel_class[index] or UNKNOWN_KERNEL_CLASS, cluster.args),
         args=cluster.args,
         outputs=cluster.outputs,

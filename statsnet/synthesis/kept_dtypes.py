@@ -46,8 +46,6 @@ def _lowered_shares(target: Target) -> dict[str, float]:
 def _time_by_kernel_class(processes: Sequence[Sequence[BlockPart]]) -> dict[str, float]:
     """Of a tower, over all processes."""
     time_s: dict[str, float] = defaultdict(float)
-    for parts in processes:
-        for part in parts:
-            for row in part.operators:
-                time_s[row.kernel_class] += row.time_s
+    for row in (row for parts in processes for part in parts for row in part.operators):
+        time_s[row.kernel_class] += row.time_s
     return time_s
