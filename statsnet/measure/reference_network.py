@@ -41,10 +41,11 @@ class TimeReferenceNetwork(Task[float]):
 
 
 class ReferenceNetwork:
-    """The network in a folder; `latency_s` has the median of each look."""
+    """The network in a folder; `latency_s` has the median of each look, `work` names what it does."""
 
     def __init__(self, folder: str | Path, device: str = "cpu") -> None:
         network = load_network(folder)
+        self.work: str = network.SPEC_ID
         step = network.make_step(network.build(device), device)
         self._timed = partial(time_once, step, device, time.perf_counter)
         self._quiet_machine = QuietMachine(device)

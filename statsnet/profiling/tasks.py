@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -13,7 +12,6 @@ from statsnet import environment
 from statsnet.errors import UsageError
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
-from statsnet.measure.network_file import digest
 from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Progress
@@ -184,10 +182,9 @@ class ProfileWorkload(CountableTask[Profile]):
         latency_s = None
         if reference:  # of steps that vary, all count
             latency_s = median(reference.latency_s) if traced.variation else reference.undisturbed_s
-        if folder and latency_s:
-            network = f"sha256:{digest(Path(folder, 'network.py').read_text(encoding='utf-8'))}"
+        if reference and latency_s:
             (measurement,) = signature.measurements
-            beside = ReferenceTime(network=network, latency_s=latency_s)
+            beside = ReferenceTime(network=reference.work, latency_s=latency_s)
             signature = replace(signature, measurements=(replace(measurement, reference=beside),))
         counted = kind == "cuda" and traced.variation is None
         notes = tuple(_notes(step, signature, traced.traces))

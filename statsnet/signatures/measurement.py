@@ -48,8 +48,8 @@ Settings = Annotated[dict[str, ShortText], Meta(max_length=60)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceTime:
-    """The step of a reference network between the profiled steps: how fast the machine was. `network` is its source's
-    SHA-256."""
+    """The step of a reference network between the profiled steps: how fast the machine was. `network` names
+    what it does."""
 
     network: Id
     latency_s: Seconds

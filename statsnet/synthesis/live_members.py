@@ -22,7 +22,7 @@ from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.synthesis.bench import BenchSetup, Kept
-from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.machine_speed import MachineSpeed, reference_work
 from statsnet.synthesis.worth_timing import time_of_each_s, worth_timing
 
 PROFILED_S = (0.4, 2.0)
@@ -217,7 +217,8 @@ class LiveMembers:
         Its operators alone do not tell the speed: they take 0.9 to 1.6 times as long as in the step.
         """
         recorded = member.measurement
-        if recorded.reference is None or recorded.reference.network != f"sha256:{self.speed.reference_id}":
+        work = reference_work(self.setup.mode, self.setup.dtype)
+        if recorded.reference is None or recorded.reference.network != work:
             return None
         if self.speed.spoils(recorded.reference.latency_s):
             slower = self.speed.drift(recorded.reference.latency_s)

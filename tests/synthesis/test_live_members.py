@@ -30,7 +30,10 @@ from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import live_members
 from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.machine_speed import reference_work
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
+
+WORK = reference_work("inference", "float32")
 
 
 def test_a_model_at_hand_is_profiled_once(
@@ -245,7 +248,7 @@ def test_what_keeps_its_stored_times_is_named(
 
 @pytest.mark.parametrize(
     ("network", "beside_s", "factor"),
-    [(SPEED.reference_id, 0.02, 0.5), ("0" * 64, 0.02, None), (SPEED.reference_id, 0.065, None)],
+    [(WORK, 0.02, 0.5), ("sha256:" + "0" * 64, 0.02, None), (WORK, 0.065, None)],
 )
 def test_a_customers_times_are_brought_to_the_pace_of_the_others(
     network: str, beside_s: float, factor: float | None, profile: Signature, bench: LiveBench,
@@ -254,7 +257,7 @@ def test_a_customers_times_are_brought_to_the_pace_of_the_others(
     """The reference network took 20 ms beside the profile, and 10 at this speed. Another network tells nothing, nor
     does this one beside busy programs, which slow a model down otherwise."""
     (before,) = profile.measurements
-    beside = replace(before, reference=ReferenceTime(network=f"sha256:{network}", latency_s=beside_s))
+    beside = replace(before, reference=ReferenceTime(network=network, latency_s=beside_s))
     tasks = play(monkeypatch, benches, answers(profile))
     target = target_of_mix(mix_of(replace(profile, workload=None, measurements=(beside,))))
     said: list[str] = []
