@@ -7,7 +7,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -29,9 +28,6 @@ LARGEST_CORRECTION = 2.0
 
 LARGEST_PACE = 1.5
 """The reference network tells how fast the machine was but for this factor."""
-
-LARGEST_FRAMEWORK = 8.0
-"""We assume that framework time in a network is at most this many times that of its blocks alone."""
 
 LEAST_CALL_S = 1e-5
 """The interpreter takes at least this long from one operator to the next."""
@@ -69,9 +65,6 @@ class BlockCosts:
     overheads: Overheads
     in_place: Mapping[str, tuple[tuple[OperatorGroup, ...], ...]] = field(default_factory=dict)
     """By identity, of each measured network."""
-    framework: tuple[tuple[float, float], ...] = ()
-    """For each measured network: the seconds between its operators, without an idle step's, and the sum of those of its
-    blocks alone."""
     _columns: dict[Any, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     _apart_s: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     """What `matrix` and `forward_and_backward_s` have worked out; blocks that are added change none of it."""
@@ -221,14 +214,6 @@ class BlockCosts:
                 samples[placed.identity].append(self._with_counters(placed.identity, groups))
         return {identity: mean(of_block) for identity, of_block in samples.items()}
 
-    def learn_framework(self, counts: Counts, framework_s: float) -> BlockCosts:
-        """With the interpreter's time between the operators of a measured network. When a block runs alone, its path
-        through the interpreter is still in the caches; in a network, the operators before have overwritten them."""
-        alone_s = sum(n * self._framework_alone_s(self.known[key]) for key, n in counts.items())
-        optimizers = {o for key in counts if (o := self.known[key].optimizer)}
-        beyond_idle_s = max(framework_s - self.idle(optimizers).framework_s, 0.0)
-        return replace(self, framework=(*self.framework, (beyond_idle_s, alone_s)), _columns={}, _apart_s={})
-
     def idle(self, optimizers: Iterable[str]) -> StepLoad:
         """The load of a step with nothing to do, with these optimizers."""
         parts = [self.idle_s.get(name, 0.0) for name in ("block", *sorted(optimizers))]
@@ -272,7 +257,7 @@ class BlockCosts:
         groups = self._block_groups(placed.identity, corrections)
         if placed.key in self.optimizer_loads:
             groups += _corrected(self.optimizer_loads[placed.key].groups, corrections)
-        return StepLoad(groups=groups, framework_s=self._framework_alone_s(placed) * self._framework_factor())
+        return StepLoad(groups=groups, framework_s=self._framework_alone_s(placed))
 
     def _block_groups(self, identity: str, corrections: dict[str, float]) -> tuple[OperatorGroup, ...]:
         if seen := self.in_place.get(identity):
@@ -312,11 +297,6 @@ class BlockCosts:
     def _beyond_idle_s(self, load: StepLoad, name: str) -> float:
         least = min(LEAST_CALL_S * sum(g.calls for g in load.groups), load.framework_s)
         return max(load.framework_s - self.idle_s.get(name, 0.0), least)
-
-    def _framework_factor(self) -> float:
-        """Framework time in place ÷ alone: the median over all measured networks."""
-        factors = [in_place / alone for in_place, alone in self.framework if alone > 0]
-        return min(max(median(factors), 1 / LARGEST_FRAMEWORK), LARGEST_FRAMEWORK) if factors else 1.0
 
     def _corrections(self) -> dict[str, float]:
         """Time in place ÷ time alone, over the blocks that were measured in place: by kernel class, and by shape within

@@ -23,7 +23,7 @@ Key = tuple[str, str]
 WEIGHTS = {
     "total": 3.0,
     "category": 1.2,
-    "kernel_class": 1.5,
+    "kernel_class": 3.0,
     "kernel_shape": 1.0,
     "intensity": 0.8,
     "flops": 2.0,

@@ -57,8 +57,8 @@ def solve_in_rounds(
 ) -> tuple[Trial, tuple[Round, ...]]:
     """The best network, and an entry for each measured network. The best is measured once more (`_confirmed`).
 
-    Each round learns the blocks' times in place, how much more framework time a network has than its blocks alone, and,
-    for the program's right-hand side, what belongs to no block. The first rounds choose freely. Later rounds make a few
+    Each round learns the blocks' times in place and, for the program's right-hand side, what belongs to no block, such
+    as the framework time that a network has beyond its blocks'. The first rounds choose freely. Later rounds make a few
     changes to the best network so far, among blocks that were part of a network: a wholly new network would bring new
     surprises. Networks that are already known (`known`) replace the first rounds. The rounds end with the effort's
     (default: the bench's), when they have brought enough, or when another one and the confirmation would take longer
@@ -277,7 +277,6 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     factor = sum(group.time_s for group in step.groups) / profiled_s if profiled_s else 1.0
     in_place = [tuple(tuple(p.scale_times(factor) for p in tower) for tower in run) for run in measurement.blocks]
     costs = costs.learn(towers, in_place)
-    costs = costs.learn_framework(choice.counts, step.framework_s)
     return Knowledge(costs=costs, trials=(*known.trials, trial))
 
 

@@ -11,7 +11,7 @@ from synthesis_builders import BUDGET_S, NOTHING, alone, candidate, linear, part
 from statsnet.blocks import KINDS
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.block_costs import LARGEST_CORRECTION, LARGEST_FRAMEWORK, LEAST_CALL_S, BlockCosts
+from statsnet.synthesis.block_costs import LARGEST_CORRECTION, LEAST_CALL_S, BlockCosts
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 
@@ -74,14 +74,12 @@ def test_costs_are_a_value(costs: BlockCosts) -> None:
     larger, others = costs.resize([linear(16)])
     middle = deepcopy(larger)
     taught = in_place(larger, (linear(4), part("k", 0.0014)), (others[0], part("k", 0.1)))
-    between = taught.learn_framework({linear(4).key: 2}, 1e-3)
-    fewer = between.leave_out(lambda load: load.time_s > 0.0015)
+    fewer = taught.leave_out(lambda load: load.time_s > 0.0015)
     assert costs == before
     assert larger == middle
-    for one, other in ((costs, larger), (larger, taught), (taught, between), (between, fewer)):
+    for one, other in ((costs, larger), (larger, taught), (taught, fewer)):
         assert one != other
     assert costs.seen() == []
-    assert len(between.framework) == 1 + len(taught.framework)
     assert seconds(costs, linear(4)) == pytest.approx(0.001)
     assert seconds(fewer, linear(4)) == seconds(taught, linear(4)) == pytest.approx(0.0014)
 
@@ -109,19 +107,12 @@ def test_corrections_are_bounded(costs: BlockCosts) -> None:
     assert seconds(costs, linear(16)) == pytest.approx(LARGEST_CORRECTION * 0.002)
 
 
-def test_between_operators_lies_what_lay_there_in_whole_networks() -> None:
-    """Two networks took three times as long there as their blocks alone, and one had a busy neighbour; their
-    optimizer's part counts."""
+def test_a_resized_block_has_the_framework_time_of_its_origin() -> None:
+    """The block's own and its optimizer's."""
     stepped = linear(40, "sgd")
     costs = costs_of((stepped, alone(part("k", 0.001, 1e-4), part("o", 0.0005, 1e-4))))
     costs, larger = resized(costs, stepped, 60)
-    assert between_s(costs, stepped) == pytest.approx(2e-4)
-    costs = costs.learn_framework({stepped.key: 2, larger.key: 1}, 18e-4)
-    costs = costs.learn_framework({stepped.key: 1}, 6e-4)
-    costs = costs.learn_framework({stepped.key: 1}, 40e-4)
-    assert between_s(costs, stepped) == between_s(costs, larger) == pytest.approx(6e-4)
-    costs = costs.learn_framework({stepped.key: 1}, 1.0)
-    assert between_s(costs, stepped) == pytest.approx(LARGEST_FRAMEWORK * 2e-4)
+    assert between_s(costs, stepped) == between_s(costs, larger) == pytest.approx(2e-4)
 
 
 def test_what_a_step_takes_with_nothing_to_do_is_no_blocks() -> None:
@@ -133,8 +124,6 @@ def test_what_a_step_takes_with_nothing_to_do_is_no_blocks() -> None:
     assert between_s(costs, stepped) == pytest.approx(2.5e-4)
     assert costs.idle([]).time_s == pytest.approx(2e-4)
     assert costs.idle(["sgd"]).framework_s == pytest.approx(6.5e-4)
-    costs = costs.learn_framework({stepped.key: 2}, 6.5e-4 + 3 * 2 * 2.5e-4)
-    assert between_s(costs, stepped) == pytest.approx(7.5e-4)
 
 
 def test_no_operator_follows_another_at_once() -> None:
