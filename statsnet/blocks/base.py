@@ -127,6 +127,11 @@ class BlockKind(ABC):
         so that its gradient is a slice of a wider one (a strided tensor); None if no such block is needed."""
         return None
 
+    def with_uses(self, config: Config, uses: int) -> Config | None:
+        """The same block, whose weights are used so many times in a row, as in a loop over time steps; None if no such
+        block is needed."""
+        return None
+
     def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
         """The same block with an output of which later layers have this axis last, so that its gradient is permuted in
         memory; None if no such block is needed."""

@@ -273,7 +273,12 @@ class BlockCosts:
         return tuple(replace(g, counters=g.counters or alone.get(g.kernel_class, ())) for g in groups)
 
     def _framework_alone_s(self, placed: Placed) -> float:
-        """A resized block spends as long between its operators as the block that it is derived from."""
+        """A resized block spends as long between its operators as the block that it is derived from, unless it repeats
+        calls."""
+        resized = self.resized.get(placed.identity)
+        if resized is not None and resized.repeats and placed.identity not in self.block_loads:
+            kind, config = json.loads(resized.origin)
+            return resized.ratio * self._framework_alone_s(replace(placed, kind=kind, config=with_tuples(config)))
         identity = self._measured_alone(placed.identity)
         enters_autograd = not KINDS[placed.kind].ends_tower(placed.config)
         parts = [(self.block_loads[identity], "block" if enters_autograd else "")]

@@ -103,7 +103,7 @@ def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLo
     spent: dict[str, float] = defaultdict(float)
     for cluster in target.clusters:
         spent[cluster.member] += cluster.time_share
-    fused, distinct = _fused_shares(target), _distinct_shares(target)
+    fused, distinct = _fused_shares(target), distinct_shares(target)
     scale = {m.name: _scale(m, spent[m.name]) for m in target.members}
     groups = tuple(
         OperatorGroup(
@@ -139,7 +139,7 @@ def _scale(member: TargetMember, spent: float) -> float:
     return member.weight / (spent + beside)
 
 
-def _distinct_shares(target: Target) -> dict[str, float]:
+def distinct_shares(target: Target) -> dict[str, float]:
     """`OperatorGroup.distinct` by member. Only the sum of a member's parameters is known. Subtracted from it are the
     weights of convolutions, which are read once, and one table of each shape that is looked up, unless a product reads
     one of that shape too."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from statsnet.blocks import KINDS
 from statsnet.proxy.towers import Placed, elements_read, parameter_count
-from statsnet.synthesis.loads import OperatorGroup
+from statsnet.synthesis.loads import OperatorGroup, scaled
 from statsnet.synthesis.overhead import NONE, Overheads
 
 RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
@@ -26,11 +26,13 @@ FEW_ROWS_INTENSITY = 4.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resized:
     """How a block that was not measured is derived from one that was: that block's identity, the ratio of their sizes,
-    and the bytes of weights that both read, whatever their size."""
+    and the bytes of weights that both read, whatever their size. If a block `repeats` calls, a larger one has more of
+    the same calls."""
 
     origin: str
     ratio: float
     weights_bytes: int
+    repeats: bool = False
 
 
 def other_sizes(block: Placed, measured: Placed, item_bytes: int) -> Iterator[tuple[Placed, Resized]]:
@@ -46,7 +48,8 @@ def other_sizes(block: Placed, measured: Placed, item_bytes: int) -> Iterator[tu
             continue  # the kind's rules fail on this size
         if FARTHEST[0] <= ratio <= FARTHEST[1] and ratio != 1:
             weights_bytes = item_bytes * _shared_weights(measured, resized)
-            yield resized, Resized(origin=measured.identity, ratio=ratio, weights_bytes=weights_bytes)
+            repeats = "uses" in config
+            yield resized, Resized(origin=measured.identity, ratio=ratio, weights_bytes=weights_bytes, repeats=repeats)
 
 
 def _becomes_one(measured: Any, resized: Any) -> bool:
@@ -70,6 +73,8 @@ def resized_groups(groups: tuple[OperatorGroup, ...], resized: Resized, known: O
     """The groups of a block's origin, for the resized block. The overhead of calls and of weights stays. Products still
     read all shared weights; if the cost of weights is not known separately, that share of their time stays too."""
     ratio = resized.ratio
+    if resized.repeats:
+        return scaled(groups, ratio, calls=ratio)
     products = [g for g in groups if g.category in PRODUCTS]
     moved, calls = sum(g.bytes for g in products), sum(g.calls for g in products)
     weights_share = min(calls * resized.weights_bytes / moved, 1.0) if moved else 0.0

@@ -18,6 +18,7 @@ from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.strides import view_of
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
+from statsnet.synthesis.loads import distinct_shares
 from statsnet.workloads.optimizers import SETTINGS
 
 PARAMETERS = ParametersKind()
@@ -27,6 +28,13 @@ Gradient = tuple[str, tuple[int, ...]]
 
 BATCHES = 8
 """A table's row counts as read if one of this many batches reads it; workloads and proxies cycle through as many."""
+
+MOSTLY_DISTINCT = 0.75
+"""Where at least this share of the weights that products read is distinct, no layer is taken for one that is used in a
+loop."""
+
+FEWEST_USES, MOST_USES = 4, 64
+"""A layer in a loop is used so often in a block."""
 
 MOST_DRAWN = 10**7
 """At most this many indices are drawn to count the rows that they read."""
@@ -51,6 +59,7 @@ def sources(target: Target) -> list[Source]:
 
 def _motifs(target: Target) -> list[Source]:
     by_key: dict[str, Source] = {}
+    uses = _uses(target)
     cut, permuted = _cut_gradients(target), _permuted_gradients(target)
     optimizers = _optimizers(target)
     for motif in target.motifs:
@@ -64,10 +73,13 @@ def _motifs(target: Target) -> list[Source]:
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
                 moved = None if last is None else rules.with_output_last_axis(config, last)
-                for variant in filter(None, (config, concatenated, moved)):
-                    key = json.dumps([kind, variant, optimizer], sort_keys=True)
-                    source = by_key.setdefault(key, Source(kind, variant, optimizer, per_call, 0.0))
-                    source.share += per_call * motif.count_per_s
+                times = round(min(motif.count_per_s * uses.get(motif.member, 0.0), MOST_USES))
+                used = rules.with_uses(config, times) if times >= FEWEST_USES else None
+                for variant, of_calls in ((config, 1), (concatenated, 1), (moved, 1), (used, times)):
+                    if variant is not None:
+                        key = json.dumps([kind, variant, optimizer], sort_keys=True)
+                        source = by_key.setdefault(key, Source(kind, variant, optimizer, of_calls * per_call, 0.0))
+                        source.share += per_call * motif.count_per_s
     return list(by_key.values())
 
 
@@ -94,6 +106,13 @@ def _parameters(target: Target) -> list[Source]:
         leader = max(group.values(), key=lambda s: (s.share, str(s.config)))
         leaders.append(replace(leader, share=sum(s.share for s in group.values())))
     return leaders
+
+
+def _uses(target: Target) -> dict[str, float]:
+    """Seconds of a step of each member that reads most of its weights more than once: its motifs' calls may be one
+    layer's in a loop."""
+    distinct = distinct_shares(target)
+    return {m.name: 1 / m.steps_per_s for m in target.members if distinct[m.name] < MOSTLY_DISTINCT}
 
 
 def _optimizers(target: Target) -> dict[str, str | None]:
@@ -190,6 +209,6 @@ def _family(source: Source) -> str:
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
         [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1,
-         "rows_read" in source.config],
+         "rows_read" in source.config, "uses" in source.config],
         sort_keys=True,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from statsnet.blocks import KINDS
 from statsnet.measure.network_file import written
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import capture_step
-from statsnet.signatures.model import Cluster, Skew
+from statsnet.signatures.model import Cluster, Motif, Skew
 from statsnet.signatures.target import Target, target_of
 from statsnet.signatures.target_cluster import TargetMotif
 from statsnet.synthesis.budget import SHORTEST_STEP_S, budget_of
@@ -174,3 +174,20 @@ def test_a_motif_on_whose_sizes_a_kind_fails_has_no_block(monkeypatch: pytest.Mo
     assert "linear" in {c.kind for c in candidates(target_of(small_signature()), budget_s=0.01)}
     monkeypatch.setattr(type(KINDS["linear"]), "scaled", fail)
     assert "linear" not in {c.kind for c in candidates(target_of(small_signature()), budget_s=0.01)}
+
+
+@pytest.mark.parametrize(("layers", "uses"), [(1, {32}), (32, set())])
+def test_a_layer_that_a_loop_uses_is_also_tried_as_one(layers: int, uses: set[int]) -> None:
+    """32 calls with the parameters of one layer, not of 32."""
+    args = (tensor(24), tensor(12, 16), tensor(16, 24))
+    product = replace(cluster("aten.addmm.default", "forward", args, 12, 24), category="gemm", calls=32.0)
+    signature = small_signature(
+        mode="training",
+        clusters=(product,),
+        measurements=(measured((0.001,), ("k",)),),
+        motifs=(Motif(clusters=(0,), count=32.0),),
+        memory=replace(small_signature().memory, parameter_bytes=layers * 4 * 16 * 24),
+    )
+    found = [s for s in sources(target_of(signature)) if s.kind == "linear"]
+    assert {s.config["uses"] for s in found if "uses" in s.config} == uses
+    assert {round(s.time_s / s.config.get("uses", 1), 9) for s in found} == {round(0.001 / 32, 9)}
