@@ -7,7 +7,7 @@ What commands share
 Signatures
     profile, profile_many, import_recording, aggregate, audit
 Proxies
-    synthesize, simulators, update, cover, export
+    synthesize, proxy_names, simulators, update, cover, export
 Results
     run, run_many, compare, validate, explain
 What there is
