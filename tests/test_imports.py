@@ -28,6 +28,10 @@ LAYERS = (
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(ROOT.rglob("*.py"))
+PACKAGES = [
+    *(path for path in MODULES if path.name == "__init__.py" and path.parent != ROOT),
+    ROOT.parent / "benchmarks/__init__.py",
+]
 NEEDS_NO_TORCH = ("signatures", "analysis", "errors", "units", "environment", "progress", "deadline", "display", "api")
 
 
@@ -94,6 +98,21 @@ def part_of(path: Path) -> str:
 
 def test_every_part_has_a_layer() -> None:
     assert {part_of(p) for p in MODULES} <= {*LEVEL, "__init__", "__main__"}
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.parent.name)
+def test_every_folder_s_docstring_lists_its_files_by_subject(package: Path) -> None:
+    lines = (ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or "").splitlines()
+    listed = [name.strip() for line in lines if line.startswith("    ") for name in line.rstrip(",").split(",")]
+    files = [path.stem for path in package.parent.glob("*.py") if path != package]
+    folders = [f"{path.parent.name}/" for path in package.parent.glob("*/__init__.py")]
+    assert sorted(listed) == sorted(files + folders)
+
+
+def test_the_code_map_names_every_folder() -> None:
+    code_map = (ROOT.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    folders = [path.parent.name for path in ROOT.glob("*/__init__.py")]
+    assert not [name for name in folders if f"\n| `{name}/` |" not in code_map]
 
 
 def test_imports_point_down_only() -> None:

@@ -7,7 +7,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +55,8 @@ def threads(processes: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(max(1, usable_cores() // processes))}
 
 
-def proxy_of(subject: SharedStep, folder: Path, *, processes: int = PROCESSES, options: Sequence[str] = ()) -> Path:
-    """The folder of the subject's proxy, made if it is not there yet. `options` are further ones of `synthesize`.
+def proxy_of(subject: SharedStep, folder: Path, *, processes: int = PROCESSES) -> Path:
+    """The folder of the subject's proxy, made if it is not there yet.
 
     Raises MeasurementError where one of the commands that make it fails.
     """
@@ -70,7 +69,7 @@ def proxy_of(subject: SharedStep, folder: Path, *, processes: int = PROCESSES, o
     if not (proxy / "fit.json").exists():
         report(Progress(stage=f"{subject.name}: its proxy is made"))
         mix = ["--mix", f"{signature}:1", "--mode", "training"]
-        _statsnet("synthesize", *mix, *options, "-o", str(proxy), processes=processes)
+        _statsnet("synthesize", *mix, "-o", str(proxy), processes=processes)
     return proxy
 
 

@@ -1,4 +1,21 @@
-"""The blocks that a proxy is made of."""
+"""The blocks that a proxy is made of.
+
+What every kind has, and must do
+    base, conformance
+Products
+    linear, matmul, conv, deconv, attention, recurrent
+One pass over the elements
+    pointwise, normalization, softmax, pooling, resample
+Looked up and moved
+    embedding, zipf, rearrange, scatter
+An optimizer's work alone
+    parameters
+Any pure operator of ATen
+    operator, operator_schema, operator_reading, operator_call, operator_sizes, operator_values, operator_source,
+    operator_spelling
+Beside the kinds: what processes exchange
+    collective
+"""
 
 from collections.abc import Callable
 

@@ -17,7 +17,9 @@ from statsnet.measure.at_hand import check_counters, check_together
 from statsnet.signatures.limits import MOST_PROCESSES
 
 if TYPE_CHECKING:
+    from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model
+    from statsnet.profiling.tasks import ProfileWorkload
     from statsnet.signatures.model import Level, Signature
 
 
@@ -113,16 +115,11 @@ def profile(
     may_lack_output = check or trace_path or many or mix is not None  # a missing folder is refused with those of many
     if not may_lack_output or path is not None or json_path is not None:
         output.check_signature_output(path, json_path)
-    if trace_path is not None and device == "meta":
-        raise UsageError(
-            "--trace was given for counting",
-            cause="nothing runs on fake tensors",
-            hint="leave out --trace or --device meta",
-        )
+    if device == "meta":
+        _check_not_counted(trace_path)
     if check and (mix is not None or many or device == "meta"):
-        other = "--mix" if mix else "several workloads" if many else "--device meta"
         raise UsageError(
-            f"--check was given with {other}",
+            f"--check was given with {'--mix' if mix else 'several workloads' if many else '--device meta'}",
             cause="it runs one workload's step on a device, beside torch's own counters",
             hint="check one workload at a time, on cpu or cuda",
         )
@@ -152,46 +149,59 @@ def profile(
             profile_many(workloads, wanted, preset=preset, batch=batch, dtype=dtype)
         return
     (workload,) = workloads
-    overrides = dict(_assignment(text) for text in assignments)
-    if ":" not in workload and not workload.endswith(".py"):
-        from statsnet.workloads import get
-
-        get(workload)  # so a mistyped name is reported before a process is started
-    else:
-        from statsnet.workloads.loading import check_file
-
-        check_file(workload)
-        sandbox.show(Path(workload.rpartition(":")[0]).parent)  # what lies beside the factory is read with it
+    _check_workload(workload)
     from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model
-    from statsnet.profiling.members import profiled_signature, setting_of_profile
-    from statsnet.profiling.tasks import ProfileWorkload
-    from statsnet.synthesis.machine_speed import beside_reference
+    from statsnet.profiling.members import setting_of_profile
 
     model = Model(
-        target=workload, mode=mode, preset=preset, batch=batch, dtype=dtype, overrides=overrides, seed=seed,
-        optimizer=optimizer,
+        target=workload, mode=mode, preset=preset, batch=batch, dtype=dtype, seed=seed, optimizer=optimizer,
+        overrides=dict(_assignment(text) for text in assignments),
     )  # fmt: skip
     if check and not _check_counts(model, device):
         raise SystemExit(1)
     control = Control(**options.given(setting=None if setting is None else setting_of_profile(setting, device)))
     if path is not None or json_path is not None:
+        from statsnet.profiling.tasks import ProfileWorkload
+
         given = options.given(min_time_s=min_time_s, group_timeout_s=group_timeout_s)
         task = ProfileWorkload(model=model, device=device, **given)
-        # One of several processes cannot make a step alone, which is what counting takes.
-        counting = "off" if processes or launched_together() else counters
-        with beside_reference(task) as task, output.progress() as show:
-            signature, notes = profiled_signature(
-                task, counting, control=control, report=show, processes=processes or 1
-            )
-        if launched_together() and os.environ.get("RANK") != "0":
+        signature = _measured(task, control, counters, processes)
+        if signature is None:
             return
-        output.print_notes(notes)
         write_signature(signature, path, json_path, level=level)
     if trace_path is not None:
         from statsnet.profiling.step_recording import RecordWorkload
 
         trace.write(trace_path, RecordWorkload(model=model, device=device), control, trace.OF_A_MODEL)
+
+
+def _check_workload(workload: str) -> None:
+    """So that a mistyped name is reported before a process is started."""
+    if ":" not in workload and not workload.endswith(".py"):
+        from statsnet.workloads import get
+
+        get(workload)
+    else:
+        from statsnet.workloads.loading import check_file
+
+        check_file(workload)
+        sandbox.show(Path(workload.rpartition(":")[0]).parent)  # what lies beside the factory is read with it
+
+
+def _measured(task: ProfileWorkload, control: Control, counters: str, processes: int | None) -> Signature | None:
+    """None in all but the first of several processes."""
+    from statsnet.profiling.members import profiled_signature
+    from statsnet.synthesis.machine_speed import beside_reference
+
+    # One of several processes cannot make a step alone, which is what counting takes.
+    counting = "off" if processes or launched_together() else counters
+    with beside_reference(task) as task, output.progress() as show:
+        signature, notes = profiled_signature(task, counting, control=control, report=show, processes=processes or 1)
+    if launched_together() and os.environ.get("RANK") != "0":
+        return None
+    output.print_notes(notes)
+    return signature
 
 
 def write_signature(signature: Signature, path: str | None, json_path: str | None, *, level: Level) -> None:
@@ -233,6 +243,15 @@ def _check_arguments(workloads: tuple[str, ...], mix: str | None) -> None:
         raise UsageError(
             "no workload was given" if mix is None else "a workload and --mix were both given",
             hint="give a workload, which `statsnet list` shows, or --mix FILE",
+        )
+
+
+def _check_not_counted(trace_path: str | None) -> None:
+    if trace_path is not None:
+        raise UsageError(
+            "--trace was given for counting",
+            cause="nothing runs on fake tensors",
+            hint="leave out --trace or --device meta",
         )
 
 

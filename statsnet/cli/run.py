@@ -114,8 +114,7 @@ def run(
         check_is_proxy(name)
     if not is_many and scenario is None and setting is None and threads is None:
         process.prepare_on(device)
-    from statsnet.evaluation.run_proxy import STEP_LIMITS, WITHOUT_COLLECTIVES, RunOptions, run_proxy
-    from statsnet.proxy.folder import open_proxy
+    from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions
     from statsnet.workloads.settings import BASELINE, parse_setting
 
     (proxy, *_) = proxies
@@ -146,20 +145,26 @@ def run(
         from statsnet.cli.run_many import run_many
 
         run_many(proxies, wanted, where, json_path)
-        return
+    else:
+        _run_one(proxy, wanted, json_path, trace_path)
+
+
+def _run_one(proxy: str, wanted: RunOptions, json_path: str | None, trace_path: str | None) -> None:
+    from statsnet.evaluation.run_proxy import WITHOUT_COLLECTIVES, run_proxy
+    from statsnet.proxy.folder import open_proxy
+    from statsnet.reporting.results import result_report
+    from statsnet.signatures.conversion import plain
+
     _check_recordable(wanted.setting, trace_path)
-    opened = open_proxy(proxy, trust=trust)
-    fit = None if trust else opened.fit()
+    opened = open_proxy(proxy, trust=wanted.trust)
+    fit = None if wanted.trust else opened.fit()
     stands_for = opened.spec if opened.is_generated else None  # who changes network.py has another proxy
     output.print_notes([opened.note] if opened.note else [])
     if stands_for and stands_for.collectives:
         output.print_notes([WITHOUT_COLLECTIVES])
-    require_device(device)
+    require_device(wanted.device)
     with output.progress() as show:
         result = run_proxy(proxy, wanted, report=show)
-    from statsnet.reporting.results import result_report
-    from statsnet.signatures.conversion import plain
-
     output.deliver(plain(result), json_path, lambda: result_report(result, stands_for, fit))
     if trace_path is not None:
         _record(opened, wanted, trace_path)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import fleet, json_option, layers, options, output, search_storage, simulators
+from statsnet.cli import fleet, json_option, layers, options, output, proxy_names, search_storage, simulators
 from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
 from statsnet.measure import process
@@ -22,8 +19,11 @@ from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
 
 if TYPE_CHECKING:
+    from statsnet.devices.make_proxy import MakeOptions
     from statsnet.proxy.spec import Proxy
-    from statsnet.synthesis.asked import Asked
+    from statsnet.synthesis.problem import ProxyRequest
+    from statsnet.synthesis.search import SearchLimits
+    from statsnet.synthesis.study_storage import StudyStorage
 
 
 @json_option.command(short_help="Make a proxy network for a mix of workloads.")
@@ -151,7 +151,7 @@ def synthesize(
     simulators.check_options(macs)
     asked = asked_of(mix, mode=options.given_mode(mode), budget_s=budget, compression=compression)
     mode = asked.mode
-    path = Path(folder or _default_folder(asked, profiles))
+    path = Path(folder or proxy_names.default_folder(asked, profiles))
     if macs is not None:
         json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, False)])
         simulators.synthesize_for_simulators(
@@ -169,8 +169,7 @@ def synthesize(
     kept = search_storage.checked(storage, path, resume=resume) if searching else None
     if not recorded and engine == fleet.LOCAL:
         process.prepare_on(device)
-    from statsnet.devices.make_proxy import MakeOptions, search_proxy
-    from statsnet.devices.make_proxy import synthesize as make
+    from statsnet.devices.make_proxy import MakeOptions
     from statsnet.measure.cache import MeasurementCache
     from statsnet.proxy.spec import write_proxy
     from statsnet.proxy.whole_folder import check_output
@@ -188,7 +187,7 @@ def synthesize(
         budget_s=asked.budget_s,
         compression=asked.compression,
     )
-    files: dict[str, str] = {}
+    limits = SearchLimits(trials=trials, time_limit_s=time_limit)
     with fleet.pooled(engine, device, environment, mode) as pool, output.progress() as show:
         stages = Stages(show, deadline)
         wanted = MakeOptions(
@@ -204,16 +203,23 @@ def synthesize(
             stages=stages,
             pool=pool,
         )
-        if kept is not None:
-            limits = SearchLimits(trials=trials, time_limit_s=time_limit)
-            with search_storage.resumable(kept):
-                searched = search_proxy(request, wanted, storage=kept, limits=limits, study=study)
-            proxy, files = searched.proxy, search_storage.files(searched.to_dict())
-        else:
-            proxy = make(request, wanted)
+        proxy, files = _made(request, wanted, kept, limits, study)
     write_proxy(proxy, path, search=files)
-    output.print_notes([*notes, *_called(mix, mode, profiles)])
+    output.print_notes([*notes, *proxy_names.called(mix, mode, profiles)])
     _print(proxy, path, stages, json_path)
+
+
+def _made(
+    request: ProxyRequest, wanted: MakeOptions, kept: StudyStorage | None, limits: SearchLimits, study: str | None
+) -> tuple[Proxy, dict[str, str]]:
+    """The proxy, and the files of the search if there was one."""
+    from statsnet.devices.make_proxy import search_proxy, synthesize
+
+    if kept is None:
+        return synthesize(request, wanted), {}
+    with search_storage.resumable(kept):
+        searched = search_proxy(request, wanted, storage=kept, limits=limits, study=study)
+    return searched.proxy, search_storage.files(searched.to_dict())
 
 
 def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> None:
@@ -228,39 +234,6 @@ def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> N
     output.deliver(data, json_path, lambda: [*proxy_report(proxy.spec, fit), table])
     if json_path != output.STDOUT:
         output.print_written(path)
-
-
-def default_name(asked: Asked, shared: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What the default folder is called by: the short form, or the name in a mix's file. `shared` are the names of
-    signature files' members: a folder that is passed on must not say what its owner calls them."""
-    from statsnet.signatures.mix_file import is_mix_file
-    from statsnet.signatures.mix_request import mix_requests, mix_slug
-
-    in_file = is_mix_file(asked.mix)
-    if in_file and (named := mix_slug(asked.name.replace("/", "-"))):
-        return named
-    if shared:
-        return mix_slug(",".join(f"{shared.get(r.name, r.name)}:{r.weight:.3g}" for r in mix_requests(asked.mix)))
-    return mix_slug(Path(asked.mix).stem if in_file else asked.mix) or "mix"
-
-
-def _called(mix: str, mode: str, profiles: str | None) -> list[str]:
-    """What a proxy calls signature files whose names it must not tell. Only a terminal is told: logs are shared."""
-    if not sys.stderr.isatty():
-        return []
-    from statsnet.signatures.database import ProfilesDB
-    from statsnet.signatures.mix import shared_names
-
-    names = shared_names(mix, mode, ProfilesDB(profiles))
-    return [f"the proxy calls {file} {name}" for file, name in names.items() if "/" not in name]
-
-
-def _default_folder(asked: Asked, profiles: str | None) -> str:
-    from statsnet.signatures.database import ProfilesDB
-    from statsnet.signatures.mix import shared_names
-
-    name = default_name(asked, shared_names(asked.mix, asked.mode, ProfilesDB(profiles)))
-    return f"proxy-{name}{'-training' if asked.mode == 'training' else ''}"
 
 
 def _check_together(searching: bool, resume: bool, fresh: bool) -> None:

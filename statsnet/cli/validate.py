@@ -16,6 +16,7 @@ from statsnet.signatures.saved_proxy import check_is_proxy
 
 if TYPE_CHECKING:
     from statsnet.evaluation.scenario_suite import SuiteScenarioOptions
+    from statsnet.evaluation.validate import ValidateOptions
     from statsnet.signatures.scenarios import ScenarioName
 
 
@@ -85,7 +86,7 @@ def validate(
     _check_on_fleet(engine)
     scenario_options.check(scenario, of_scenarios=("qps",), not_of_them=("max_time_s", "log_path", "fit"))
     check_is_proxy(proxy)
-    from statsnet.workloads.settings import parse_settings, unchanging
+    from statsnet.workloads.settings import parse_settings
 
     json_option.check_no_input(json_path, [proxy])
     if log_path == output.STDOUT:
@@ -100,10 +101,8 @@ def validate(
     if engine == fleet.LOCAL and scenario is None:
         process.prepare_on(device)
     from statsnet.evaluation.own_models import parse_model
-    from statsnet.evaluation.validate import ValidateOptions, validate_proxy
-    from statsnet.measure.process import measuring_environment
+    from statsnet.evaluation.validate import ValidateOptions
     from statsnet.measure.timing_tasks import Limits
-    from statsnet.proxy.folder import open_proxy
 
     if scenario is not None:
         from statsnet.evaluation.scenario_suite import SuiteScenarioOptions
@@ -131,21 +130,29 @@ def validate(
         models=tuple(map(parse_model, models)),
         tell=lambda text: output.print_notes([text]),
     )
-    opened = open_proxy(proxy, trust=trust)
-    output.print_notes([opened.note] if opened.note else [])
-    if engine == fleet.LOCAL:
-        require_device(device)
-        output.print_notes(unchanging(wanted.settings, measuring_environment(device)["threads"]))
-    try:
-        with fleet.pooled(engine, device, environment, opened.spec.mode) as pool, output.progress() as show:
-            result = validate_proxy(proxy, replace(wanted, pool=pool), report=show)
-    except KeyboardInterrupt:
-        if log_path is not None and Path(log_path).exists():
-            click.echo(f"statsnet: the same command goes on with the rounds in '{log_path}'", err=True)
-        raise
+    _validate(proxy, wanted, engine, environment, json_path)
+
+
+def _validate(proxy: str, wanted: ValidateOptions, engine: str, environment: str | None, json_path: str | None) -> None:
+    from statsnet.evaluation.validate import validate_proxy
+    from statsnet.measure.process import measuring_environment
+    from statsnet.proxy.folder import open_proxy
     from statsnet.reporting.validation import validation_report
     from statsnet.signatures.conversion import plain
+    from statsnet.workloads.settings import unchanging
 
+    opened = open_proxy(proxy, trust=wanted.trust)
+    output.print_notes([opened.note] if opened.note else [])
+    if engine == fleet.LOCAL:
+        require_device(wanted.device)
+        output.print_notes(unchanging(wanted.settings, measuring_environment(wanted.device)["threads"]))
+    try:
+        with fleet.pooled(engine, wanted.device, environment, opened.spec.mode) as pool, output.progress() as show:
+            result = validate_proxy(proxy, replace(wanted, pool=pool), report=show)
+    except KeyboardInterrupt:
+        if wanted.log_path is not None and wanted.log_path.exists():
+            click.echo(f"statsnet: the same command goes on with the rounds in '{wanted.log_path}'", err=True)
+        raise
     output.deliver(plain(result), json_path, lambda: validation_report(result))
 
 

@@ -1,6 +1,11 @@
 """What a measurement depends on besides the workload, as a record; and which records may be compared.
 
 A record is a plain dictionary (docs/formats.md lists its fields), so that it travels inside JSON files.
+
+The record, pasted into every proxy's run.py, and which records are comparable
+    record, identity
+This process
+    memory, launch, temporary
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def manifest_of_proxy(
         captured = run(CaptureNetworkOperators(folder=str(proxy.network_folder), fake=True), report=report)
     calls = calls_of(captured.calls)
     signature = build_signature(
-        [StepTrace(device="meta", calls=calls, implementations=["unknown"] * len(calls))],
+        [StepTrace.counted(calls)],
         mode=proxy.spec.mode,
         dtype=proxy.spec.dtype,
         memory=captured.memory,

@@ -1,1 +1,21 @@
-"""From a running model to a signature: capture, timeline, motifs, costs."""
+"""From a running model to a signature: capture, timeline, motifs, costs.
+
+The task: a workload's signature
+    tasks, members, profile_errand, api, workload_trace, trace, build_signature, step_notes
+Every call in order
+    capture, encode, coarse_scalars, skew, kernels, kernel_log, higher_order, unwatched_capture, unseen
+Times joined to the calls
+    timeline, joining, event_names, gpu_activity, hardware_counters
+Steps that differ, or run in one piece
+    representatives, alike, varying, draws, loop_steps, compiled_step
+What follows from the calls
+    motifs, memory, autocast_shares, costs/, check
+Which library a GPU kernel belongs to
+    kernel_families, kernel_names, kernel_codes, kernel_rules, kernel_functions, kernel_functions_of_models
+A step of several processes
+    distributed, fake_processes, collective_times, collective_record
+A signature's operators run again, without the model
+    replay_task, replay, made_up, operator_schemas, replay_limits
+Steps recorded for a person
+    step_recording, marks, trace_tracks, speedscope
+"""

@@ -1,1 +1,9 @@
-"""A proxy as data and as source: towers of blocks, the network's text, the folder on disk."""
+"""A proxy as data and as source: towers of blocks, the network's text, the folder on disk.
+
+A network as data
+    spec, towers
+Its source
+    emit, templates, step_templates, block_sources, communication, code_layout, run_file
+Its folder
+    folder, whole_folder, readme, simulator_readme, fit_picture, private_fit
+"""

@@ -1,1 +1,13 @@
-"""Recordings that others made: profiler traces of any device, read into signatures."""
+"""Recordings that others made: profiler traces of any device, read into signatures.
+
+Which kind of file it is
+    kinds, imported
+A profiler's recording
+    kineto, json_events, chrome_trace, phases, environment, process_groups, lacks
+What its operators were called with
+    operators, arguments, described, calls, parameters
+What other parts and files add
+    graphs, joined_files
+Files with counts alone
+    execution_trace, execution_nodes, onnx_model, onnx_operators
+"""

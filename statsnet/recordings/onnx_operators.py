@@ -90,9 +90,9 @@ def opaque(call: OnnxCall) -> Translated:
     return OPAQUE_OP, list(call.inputs)
 
 
-def _spatial(call: OnnxCall, name: str, default: int) -> list[int]:
+def _spatial(call: OnnxCall, name: str) -> list[int]:
     given = call.attributes.get(name)
-    return [int(n) for n in given] if given else [default] * max(call.rank() - 2, 1)
+    return [int(n) for n in given] if given else [1] * max(call.rank() - 2, 1)
 
 
 def _paddings(call: OnnxCall) -> list[int]:
@@ -104,8 +104,8 @@ def _paddings(call: OnnxCall) -> list[int]:
 
 def _convolution(call: OnnxCall) -> list[Translated]:
     transposed = call.op == "ConvTranspose"
-    args = [call.input(0), call.input(1), call.input(2), _spatial(call, "strides", 1), _paddings(call),
-            _spatial(call, "dilations", 1), transposed, [0] * max(call.rank() - 2, 1),
+    args = [call.input(0), call.input(1), call.input(2), _spatial(call, "strides"), _paddings(call),
+            _spatial(call, "dilations"), transposed, [0] * max(call.rank() - 2, 1),
             int(call.attributes.get("group", 1))]  # fmt: skip
     return [("aten.convolution.default", args)]
 
@@ -188,8 +188,8 @@ def _pool(call: OnnxCall) -> list[Translated] | None:
     if axes > MOST_SPATIAL_AXES:
         return None
     name = f"max_pool{axes}d_with_indices" if call.op == "MaxPool" else f"avg_pool{axes}d"
-    kernel = _spatial(call, "kernel_shape", 1)
-    return [(f"aten.{name}.default", [call.input(0), kernel, _spatial(call, "strides", 1), _paddings(call)])]
+    kernel = _spatial(call, "kernel_shape")
+    return [(f"aten.{name}.default", [call.input(0), kernel, _spatial(call, "strides"), _paddings(call)])]
 
 
 def _global_pool(call: OnnxCall) -> list[Translated]:

@@ -1,1 +1,22 @@
-"""From a target to a proxy: candidates, their measurement, the integer program, the network, its correction."""
+"""From a target to a proxy: candidates, their measurement, the integer program, the network, its correction.
+
+What is asked
+    asked, common_dtype, budget, effort, expected_time
+Which blocks may stand for the mix
+    sources, candidates, operator_candidates, nearest_blocks, collectives, estimate
+Where it measures, and the mix's members there
+    bench, live_bench, live_members, worth_timing, capture_tasks
+Blocks measured
+    tasks, single_block, blocks_in_turn, block_runs, block_measurement, launch_waits
+What a block costs, also in sizes that were not measured
+    loads, block_costs, resized_blocks, overhead
+The integer program and its solution
+    problem, matched_characteristics, modelled_devices, elsewhere, recorded_devices, integer_program,
+    weighted_columns, local_search
+Build, measure, learn, and again
+    rounds, trials, network_measurement, machine_speed
+The finished proxy
+    synthesize, tower_purposes, kept_dtypes
+A search over designs, with Optuna
+    search, design_space, study, search_identity, study_storage, journal, postgresql, storage_errors
+"""

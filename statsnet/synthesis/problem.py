@@ -61,16 +61,14 @@ class Design:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
     """What the user asks for. A step should take `budget_s`; or the suite's time ÷ `compression`, but at least
-    SHORTEST_STEP_S; or, if neither is given, what `usual_budget_of` says. With `retime`, members whose models
-    are at hand are timed once more, because their profiles are from another hour. The proxy's folder calls the mix
-    `title` (if empty, by what it names and the weights), and repeats the `notes`."""
+    SHORTEST_STEP_S; or, if neither is given, what `usual_budget_of` says. The proxy's folder calls the mix `title` (if
+    empty, by what it names and the weights), and repeats the `notes`."""
 
     mix_text: str
     title: str = ""
     notes: str = ""
     budget_s: float | None = None
     compression: float | None = None
-    retime: bool = True
     seed: int = 0
 
 
@@ -128,7 +126,7 @@ def _prepared(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> 
     stages.expect(
         expected_stages_s(
             foreign=len(before if setup.cache.ignores_older else foreign),
-            members=len(before) if request.retime and bench.can_time_members else 0,
+            members=len(before) if bench.can_time_members else 0,
             effort=setup.effort,
         )
     )
@@ -137,7 +135,7 @@ def _prepared(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> 
         mix, replayed = bench.measure_members(mix, speed)
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
     together = {m.name for m in mix.members if m.measurement and m.measurement.collectives}  # not in one process
-    due = before.keys() - replayed.keys() - profiled - together if request.retime else ()
+    due = before.keys() - replayed.keys() - profiled - together
     with stages.stage(TIMING):
         retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
     whole = target_of_mix(mix, {**replayed, **retimed})
@@ -169,7 +167,7 @@ def _prepared(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> 
         bench=bench,
         speed=speed,
         replayed=tuple(sorted(replayed)),
-        not_retimed=tuple(sorted(not_retimed)) if request.retime and bench.can_time_members else (),
+        not_retimed=tuple(sorted(not_retimed)) if bench.can_time_members else (),
         design=design,
         whole=whole if target is not whole else None,
     )

@@ -1,10 +1,16 @@
 """Workloads: the registry of known models, building one of them or a user's, and a step to run.
 
-    built = build("cv/resnet50", mode="training", preset="small")
-    step = make_step(built)
-    step(0)
-
+`step = make_step(build("cv/resnet50", mode="training"))` makes a step, and `step(0)` runs it.
 Nothing here imports torch until `build` or `make_step` is called, so that listing works without it.
+
+Which there are
+    registry, conformance
+From a name to a model on a device
+    loading, calling, building, settings, dtypes, optimizers, losses
+A step
+    step, stepping, renewal, trees, clones
+Counted without memory
+    fakes, compressed_fakes, torch_operators
 """
 
 from statsnet.workloads.building import DTYPES, BuiltWorkload, build

@@ -11,7 +11,7 @@ import pytest
 from cli_support import GOLDEN, read
 
 from statsnet.cli import main
-from statsnet.cli.synthesize import default_name
+from statsnet.cli.proxy_names import default_name
 from statsnet.devices import make_proxy
 from statsnet.devices.make_proxy import MakeOptions
 from statsnet.errors import StatsNetError

@@ -1,10 +1,9 @@
-"""Rows, modelled devices and candidates of small synthetic targets, against closed forms."""
+"""Rows of small synthetic targets, against closed forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from synthesis_builders import (
     GEMM_S,
     RELU,
     RELU_S,
-    STEP_S,
     cluster,
     measured,
     row,
@@ -22,23 +20,12 @@ from synthesis_builders import (
     tensor,
 )
 
-from statsnet.blocks import KINDS
-from statsnet.signatures.comparison import characteristics
-from statsnet.signatures.gpu import Counters, GpuActivity, Power
-from statsnet.signatures.model import Cluster, Motif, Signature
+from statsnet.signatures.model import Cluster, Motif
 from statsnet.signatures.target import Target, target_of
-from statsnet.signatures.target_cluster import counters_over
 from statsnet.synthesis.block_measurement import BlockPart
-from statsnet.synthesis.candidates import candidates
-from statsnet.synthesis.loads import OperatorGroup, OperatorTable, StepLoad, groups_of, load_of_target
+from statsnet.synthesis.loads import StepLoad, groups_of, load_of_target
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.modelled_devices import ModelledDevice, modelled_devices
 from statsnet.synthesis.overhead import Overhead
-
-
-@pytest.fixture
-def target() -> Target:
-    return target_of(small_signature())
 
 
 @pytest.fixture
@@ -134,7 +121,7 @@ def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
 
 
 def test_what_the_target_does_not_have_is_elsewhere(target: Target, value: Callable[..., float]) -> None:
-    sort = work(category="sort", kernel_class="sort", shape_class="L2", time_s=0.3, bytes=9.0, calls=1.0)
+    sort = replace(load_of_target(target).groups[0], category="sort", kernel_class="sort", shape_class="L2", time_s=0.3)
     vector = MatchedCharacteristics(target).vector(StepLoad(groups=(sort,), framework_s=0.0))
     assert value(vector, "category", "elsewhere") == pytest.approx(0.3)
     assert value(vector, "kernel_class", "elsewhere") == pytest.approx(0.3)
@@ -262,207 +249,3 @@ def test_works_of_a_block_are_its_operators() -> None:
     assert [w.fused for w in works] == pytest.approx([0.25] * 3)  # of the category's forward time
     step = BlockPart(operators=(row(category="optimizer"),), framework_s=0.0001)
     assert [w.category for w in groups_of(step)] == ["optimizer"]
-
-
-def work(**changes: Any) -> OperatorGroup:
-    fields = {
-        "category": "gemm", "kernel_class": "k", "shape_class": "s", "time_s": 1.0, "flops": 0.0, "bytes": 0.0,
-        "weights": 0.0, "calls": 0.0,
-    }  # fmt: skip
-    return OperatorGroup(**{**fields, **changes})
-
-
-def time_s(device: ModelledDevice, **changes: Any) -> float:
-    """What the device takes for `work`."""
-    return float(device.time_s(OperatorTable([[work(**changes)]])).item())
-
-
-@pytest.mark.parametrize(
-    ("flops", "nbytes", "factor"),
-    [(100.0, 1.0, 1 / 4), (1.0, 100.0, 1 / 2), (16.0, 1.0, 8 / 16), (0.0, 0.0, 1 / 2)],
-)
-def test_roofline_devices(flops: float, nbytes: float, factor: float) -> None:
-    """Four times the compute and twice the bandwidth of a machine whose ridge is at 1 FLOP/byte."""
-    device = ModelledDevice(compute=4.0, bandwidth=2.0, ridge=1.0)
-    here = max(flops, nbytes)
-    if here:
-        factor = max(flops / 4, nbytes / 2) / here
-    assert time_s(device, flops=flops, bytes=nbytes) == pytest.approx(factor)
-
-
-def test_launches_cost_time() -> None:
-    device = ModelledDevice(launch_s=1e-3)
-    assert time_s(device, bytes=8.0, calls=5.0) == pytest.approx(1.005)
-
-
-def test_random_devices_differ_by_class_alone() -> None:
-    device, other = ModelledDevice(seed=1), ModelledDevice(seed=2)
-    same = [time_s(device, flops=f) for f in (0.0, 1e9)]
-    assert same[0] == same[1] == time_s(ModelledDevice(seed=1))
-    assert time_s(device, kernel_class="another") != same[0] != time_s(other)
-    factors = [time_s(ModelledDevice(seed=s)) for s in range(400)]
-    assert np.mean(np.log(factors)) == pytest.approx(0.0, abs=0.15)
-    assert np.std(np.log(factors)) == pytest.approx(0.7, rel=0.15)
-
-
-def test_devices_of_a_target(target: Target) -> None:
-    """None of them is the machine itself; each one's time of the target is what it sums up to."""
-    load = load_of_target(target)
-    devices = modelled_devices(load.groups)
-    assert len({(d.compute, d.bandwidth, d.launch_s, d.seed) for d in devices}) == len(devices)
-    for device in devices:
-        assert (device.compute, device.bandwidth, device.launch_s, device.seed) != (1.0, 1.0, 0.0, None)
-        assert device.target_s == pytest.approx(device.time_s(OperatorTable([load.groups])).sum() + 0.2)
-
-
-def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:
-    blocks = candidates(target, budget_s=0.02)
-    assert len({c.key for c in blocks}) == len(blocks)
-    activations = {c.config.get("activation") for c in blocks if c.kind == "linear"}
-    assert activations == {"relu", ""}
-    assert any(c.kind == "pointwise" and c.config["functions"] == ("relu",) for c in blocks)
-    for candidate in blocks:
-        assert 0 < candidate.scale <= 16  # small calls may be joined into one
-        assert candidate.time_s > 0
-        KINDS[candidate.kind].build(candidate.config)
-
-
-def test_smaller_budgets_take_smaller_blocks(target: Target) -> None:
-    def largest(budget_s: float) -> int:
-        chosen = candidates(target, budget_s=budget_s)
-        return max(KINDS[c.kind].elements_read(c.config) for c in chosen)
-
-    assert largest(1e-5) < largest(1.0)
-
-
-@pytest.mark.parametrize(("budget_s", "fits"), [(0.02, True), (0.002, False)])
-def test_a_motif_of_its_own_size_is_a_candidate_where_it_fits(target: Target, budget_s: float, fits: bool) -> None:
-    """The product takes 1.5 ms a call; others that take about as long run other kernels, or at another intensity."""
-    blocks = candidates(target, budget_s=budget_s)
-    originals = [c for c in blocks if c.kind == "linear" and c.scale == 1.0]
-    assert {c.config["rows"] for c in originals} == ({64} if fits else set())
-
-
-def test_the_limit_is_kept(target: Target) -> None:
-    assert len(candidates(target, budget_s=0.001, limit=3)) == 3
-
-
-def test_candidates_carry_their_members_optimizer() -> None:
-    training = target_of(small_signature(mode="training", optimizer="adamw"))
-    assert {c.optimizer for c in candidates(training, budget_s=0.02)} == {"adamw"}
-
-
-@pytest.mark.parametrize(("strides", "wanted"), [([1024, 1], True), ([0, 0], False), (None, False)])
-def test_gradients_that_arrive_strided_make_joined_candidates(strides: list[int] | None, wanted: bool) -> None:
-    """As from behind a concatenation; an expanded gradient is that of a sum."""
-    gradient = tensor(64, 512, **({"strides": strides} if strides else {}))
-    backward = replace(
-        RELU, op="aten.threshold_backward.default", phase="backward", args=(gradient, tensor(64, 512), 0)
-    )
-    measurement = measured((GEMM_S, RELU_S, RELU_S), (*CLASSES, "activation|aten|strided"))
-    signature = small_signature(mode="training", clusters=(GEMM, RELU, backward), measurements=(measurement,))
-    blocks = candidates(target_of(signature), budget_s=0.02)
-    assert any(c.config.get("output_is_concatenated") for c in blocks) == wanted
-    assert any(c.kind == "pointwise" and "output_is_concatenated" not in c.config for c in blocks)
-
-
-def test_a_gradient_is_cut_along_the_axis_along_which_the_model_cuts_it() -> None:
-    """Maps that were concatenated by channels. In every size several samples are left, else the slice is contiguous."""
-    maps, cut = tensor(8, 16, 12, 12), tensor(8, 16, 12, 12, strides=[4608, 144, 12, 1])
-    relu = replace(RELU, args=(maps,), outputs=(maps,))
-    backward = replace(
-        RELU, op="aten.threshold_backward.default", phase="backward", args=(cut, maps, 0), outputs=(maps,)
-    )
-    measurement = measured((GEMM_S, RELU_S, RELU_S), (*CLASSES, "activation|aten|strided"))
-    signature = small_signature(mode="training", clusters=(GEMM, relu, backward), measurements=(measurement,))
-    cut_blocks = [c for c in candidates(target_of(signature), budget_s=0.02) if "output_is_concatenated" in c.config]
-    assert {c.config["concatenated_axis"] for c in cut_blocks} == {-3}
-    assert len(cut_blocks) > 1 and all(c.config["shape"][0] > 1 for c in cut_blocks)
-
-
-@pytest.mark.parametrize(("strides", "axes"), [([3072, 1, 24], {1}), (None, set())])
-def test_a_gradient_that_arrives_transposed_makes_candidates_with_such_a_gradient(
-    strides: list[int] | None, axes: set[int]
-) -> None:
-    maps, transposed = tensor(8, 24, 128), tensor(8, 24, 128, **({"strides": strides} if strides else {}))
-    relu = replace(RELU, args=(maps,), outputs=(maps,))
-    backward = replace(
-        RELU, op="aten.threshold_backward.default", phase="backward", args=(transposed, maps, 0), outputs=(maps,)
-    )
-    measurement = measured((GEMM_S, RELU_S, RELU_S), (*CLASSES, "activation|aten|transposed"))
-    signature = small_signature(mode="training", clusters=(GEMM, relu, backward), measurements=(measurement,))
-    blocks = [c for c in candidates(target_of(signature), budget_s=0.02) if c.kind == "pointwise"]
-    assert {c.config["output_last_axis"] for c in blocks if "output_last_axis" in c.config} == axes
-    assert any("output_last_axis" not in c.config for c in blocks)
-
-
-def test_nothing_can_stand_for_unknown_operators() -> None:
-    opaque = replace(RELU, op="custom.opaque.default", category="other")
-    signature = small_signature(clusters=(opaque, opaque), motifs=(Motif(clusters=(0,), count=1.0),))
-    assert candidates(target_of(signature), budget_s=0.02) == []
-
-
-def on_a_gpu(**counters: tuple[float | None, ...]) -> Signature:
-    """The small signature with counters of its two clusters."""
-    signature = small_signature()
-    activity = GpuActivity(
-        busy_time_s=0.008, streams=1, kernels=(), duration_log2_us=(), gap_log2_us=(),
-        power=Power(energy_j_per_step=5.0, missing={}),
-        counters=Counters(tool="ncu 2025.3", clusters=counters, missing={}),
-    )  # fmt: skip
-    (measurement,) = signature.measurements
-    return replace(signature, measurements=(replace(measurement, gpu=activity),))
-
-
-def test_counters_of_a_target_are_means_over_time_and_sums_per_second() -> None:
-    target = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9), dram_bytes=(1e6, 2e6), ipc=(None, 2.0)))
-    assert target.counters == {
-        "achieved_occupancy": pytest.approx(0.6),
-        "dram_bytes": pytest.approx(3e6 / STEP_S),
-    }  # of ipc only a quarter of the time is known
-    assert target.power_w == pytest.approx(500.0)
-    assert target.throttled == ()
-    assert target.time_per_launch_s == pytest.approx(0.8 * STEP_S / 8)
-    assert target_of(small_signature()).power_w is None
-
-
-def test_bytes_of_a_partly_counted_target_are_scaled_to_all_of_its_time() -> None:
-    """Two clusters take 0.6 and 0.2 of the step. A third, of a thirtieth of their time, is not counted."""
-    clusters = target_of(on_a_gpu(dram_bytes=(1e6, 2e6))).clusters
-    uncounted = replace(clusters[0], time_share=(clusters[0].time_share + clusters[1].time_share) / 30, counters={})
-    assert counters_over([*clusters, uncounted])["dram_bytes"] == pytest.approx(3e6 / STEP_S * 31 / 30)
-
-
-def test_a_counters_row_is_its_mean_times_the_operators_share() -> None:
-    rows = MatchedCharacteristics(target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9), ipc=(2.0, 4.0))))
-
-    def value(vector: np.ndarray, name: str) -> float:
-        return float(vector[rows.keys.index(("counter", name))])
-
-    assert value(rows.target, "achieved_occupancy") == pytest.approx(0.8 * 0.6)
-    assert value(rows.target, "ipc") == pytest.approx(0.8)  # over what it should be
-    busy = replace(rows.load.groups[0], counters=(("achieved_occupancy", 1.0),))
-    vector = rows.vector(StepLoad(groups=(busy,), framework_s=0.0))
-    assert value(vector, "achieved_occupancy") == pytest.approx(0.6 * 1.0)
-    assert value(vector, "ipc") == pytest.approx(0.6)  # what is not known counts as the target's
-    weights = [w for (group, _), w in zip(rows.keys, rows.weights, strict=True) if group == "counter"]
-    assert sum(weights) == pytest.approx(1.0)
-
-
-def test_a_fit_has_a_line_for_each_counter_and_for_power() -> None:
-    wanted = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9)))
-    lines = {line.name: line for line in characteristics(wanted, target_of(small_signature()))}
-    assert lines["achieved_occupancy"].target == pytest.approx(0.6)
-    assert lines["achieved_occupancy"].achieved is None
-    assert (lines["power"].target, lines["power"].unit) == (pytest.approx(500.0), "W")
-    on_cpu = target_of(small_signature())
-    assert not {"power", "achieved_occupancy"} & {line.name for line in characteristics(on_cpu, on_cpu)}
-
-
-def test_a_member_whose_gpu_was_too_hot_is_named() -> None:
-    signature = on_a_gpu()
-    (measurement,) = signature.measurements
-    assert measurement.gpu is not None
-    hot = replace(measurement.gpu, power=Power(energy_j_per_step=5.0, throttled=("sw_thermal",), missing={}))
-    target = target_of(replace(signature, measurements=(replace(measurement, gpu=hot),)), name="cv/hot")
-    assert target.throttled == ("cv/hot",)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from synthesis_builders import GEMM, small_signature
+from synthesis_builders import GEMM
 
-from statsnet.signatures.target import Target, target_of
+from statsnet.signatures.target import Target
 from statsnet.synthesis.budget import usual_budget_of
 from statsnet.synthesis.candidates import candidates, nearest_sizes
 from statsnet.synthesis.elsewhere import Fate
@@ -26,11 +26,6 @@ class Two:
 
     def fate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Fate:
         return Fate(factors=(0.5 if op == GEMM.op else 2.0, 3.0), risk=0.1)
-
-
-@pytest.fixture
-def target() -> Target:
-    return target_of(small_signature())
 
 
 def test_rows_of_real_devices_take_the_place_of_modelled_ones(target: Target) -> None:

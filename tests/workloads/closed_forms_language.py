@@ -6,7 +6,7 @@ a single operator.
 
 from __future__ import annotations
 
-from multiply_adds import chain
+from multiply_adds import SHORTER, chain
 
 
 def transformer_layer(width: int, inner: int, kv_width: int | None = None, matrices: int = 2) -> int:
@@ -186,11 +186,11 @@ CLOSED_FORMS: dict[str, int] = {
     "llm/llama2_70b_prefill": llama2_70b(128),
     "llm/llama3_8b_decode": llama3_8b(1),
     "llm/llama3_8b_prefill": llama3_8b(128),
-    "llm/mamba": mamba(32),
+    "llm/mamba": mamba(SHORTER["llm/mamba"]["sequence"]),
     "llm/mixtral": mixtral(),
-    "nlp/aoa_reader": aoa_reader(433, 31),
+    "nlp/aoa_reader": aoa_reader(SHORTER["nlp/aoa_reader"]["sequence"], 31),
     "nlp/bert_large": bert_large(128),
-    "nlp/bidaf": bidaf(400, 30) + bidaf_lstm(400, 30),
+    "nlp/bidaf": bidaf(SHORTER["nlp/bidaf"]["sequence"], 30) + bidaf_lstm(SHORTER["nlp/bidaf"]["sequence"], 30),
     "nlp/enas": enas(35),
     "nlp/gnmt": gnmt(50, 50) + gnmt_lstm(50, 50),
     "nlp/memn2n": 3 * 2 * 50 * 50 + 50 * 177,  # three hops over 50 sentences of width 50; 177 words

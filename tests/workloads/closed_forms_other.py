@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 from pathlib import Path
 
-from multiply_adds import chain
+from multiply_adds import SHORTER, chain
 
 TABLES = Path(__file__).parents[2] / "reference_workloads" / "micro" / "tables"
 
@@ -20,13 +20,6 @@ INFERENCE = ("server", "device")
 
 GATES = {"vanilla": 1, "gru": 3, "lstm": 4}
 """Products with the input, and with the state, of a time step."""
-
-SHORTER: dict[str, dict[str, int]] = {
-    "micro/ai_matrix_rnn": {"every": 23},
-    "micro/deepbench_rnn": {"every": 41},
-    "recsys/dien": {"history": 20},
-}
-"""Sizes in which the form holds, of those whose whole sample takes the counter too long."""
 
 
 def conv(inputs: int, outputs: int, kernel: int, image: int) -> int:

@@ -1,1 +1,9 @@
-"""Published tables of operator times, each source read into the same rows."""
+"""Published tables of operator times, each source read into the same rows.
+
+Rows, and how they are read and checked
+    row, words, csv_file, reading, checks, provenance
+Operators, a source each
+    aiconfigurator, deepbench, llmservingsim, miopen, neusight, vidur, plain
+Steps of whole models
+    model_steps, neusight_models
+"""

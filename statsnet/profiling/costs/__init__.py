@@ -2,6 +2,15 @@
 
 Conventions are in docs/costs.md. `cost_of` looks a call up; `operator_cost` adds a formula; every module of
 this package registers the formulas of one category when it is imported.
+
+How a formula is written and found
+    call, registry
+Matrix work
+    gemm, conv, attention, recurrent, linalg, quantized
+One pass over the elements
+    elementwise, activation, normalization, softmax, reduction, pooling, resampling, random, optimizer
+Moved and looked up
+    arrangement, indexing, embedding, sort, collective
 """
 
 from statsnet.profiling.costs import (  # noqa: F401  (imported for their registrations)
