@@ -20,7 +20,7 @@ from benchmarks import csv_tables
 from benchmarks.across.contestants import DRAWS, PROXIES, RANDOM, RATIOS, random_by_time
 from benchmarks.across.figures import AcrossRow, last_line, summary
 from benchmarks.across.grid_times import GridTimes
-from benchmarks.across.pairs import LONGEST_SHARE, Pair, Timed
+from benchmarks.across.pairs import FARTHEST_OFF, LONGEST_SHARE, Pair, Timed
 from benchmarks.across.suites import SUITES
 from benchmarks.console import parser, report, start
 from statsnet.devices.tables.reading import joined, read_all
@@ -96,6 +96,8 @@ def compared(
             if unseen and unseen <= {*absent}:
                 continue
             timed = Timed(suite, times, longest_share)
+            for device, operator in timed.wrong:
+                report(Progress(stage=f"  {FARTHEST_OFF:.0f} times off on {device}, left out: {operator}"))
             if timed.left_out:
                 report(Progress(stage=f"  {len(timed.left_out)} operators are not in all tables and left out"))
             for pair in timed.pairs(unseen & {*suite.devices}):

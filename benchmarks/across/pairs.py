@@ -87,13 +87,15 @@ class Timed:
         self._drop_unknown()
 
     def _drop_wrong(self) -> None:
-        """Times that cannot be right become unknown. Raises UsageError for a device that has too many of them."""
+        """Times that cannot be right become unknown, and are `wrong`. Raises UsageError for a device that has too
+        many of them."""
         logs = np.log(self.time_s)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # an operator that no device has
             off = logs - np.nanmedian(logs, axis=1, keepdims=True)
             off -= np.nanmedian(off, axis=0)
         wrong = np.abs(off) > math.log(FARTHEST_OFF)
+        self.wrong = tuple((self.suite.devices[j], self.operators[i]) for i, j in np.argwhere(wrong))
         for j, device in enumerate(self.suite.devices):
             count, of = int(wrong[:, j].sum()), int(np.isfinite(logs[:, j]).sum())
             if count > MOST_OFF * of:

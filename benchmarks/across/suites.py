@@ -38,6 +38,10 @@ class Operator:
     row: TableRow
     calls: float
 
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name} {size}" for name, size in self.row.dims)
+        return f"{self.row.operator}, {self.row.direction}, {self.row.dtype} ({sizes})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:

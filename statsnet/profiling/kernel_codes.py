@@ -141,6 +141,12 @@ def _igemm(text: str) -> str:
     return family_name("miopen", f"igemm_{kind}", dtype_in(text.replace("_", " ")))
 
 
+def _flydsl(text: str) -> str:
+    """`mfma_moe1_silu_mul_afp8_wfp4_fp8_t128x256x256_...`: AITER's experts; types of activations, weights, output."""
+    dtype = re.search(r"_w(fp8|fp4|bf16|f16|int8|int4)", text)
+    return family_name("aiter", "moe_gemm", dtype_in(dtype[1]) if dtype else None)
+
+
 _NCCL_TYPE = re.compile(r"_(u?int\d+_t|u?int\d+|[fui]\d+|bf16|half|float|double|__nv_\w+)(?=_|$)")
 
 
@@ -167,6 +173,32 @@ def _fmha(text: str) -> str:
     return family_name(library, "attention_backward" if is_backward else "attention", dtype_in(spaced))
 
 
+_CUTE_MODULES = (
+    ("flash_attn", "flash_attn|flash_attention"), ("flashinfer", "flashinfer"), ("quack", "quack"), ("vllm", "vllm"),
+    ("sglang", "sglang|sgl_kernel"), ("trtllm", "tensorrt_llm"), ("cudnn", "cudnn"), ("fla", "fla(?:ops|modules)|cula"),
+    ("transformer_engine", "transformer_engine"), ("fbgemm", "fbgemm"), ("torchao", "torchao"),
+    ("aten", "torch_inductor"), ("cutlass", "cutlass"),
+)  # fmt: skip
+"""Beginnings of modules, written without dots, whose classes CuTe's Python compiles."""
+
+
+def _cute_dsl(text: str) -> str | None:
+    """`kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensorptrbf16gmem...`:
+    module and class, then the arguments. Of a module that is no public library's, None."""
+    code = re.sub(r"^kernel_cutlass_(?:kernel_)?_*", "", text)
+    library = next((library for library, modules in _CUTE_MODULES if re.match(modules, code)), None)
+    if library is None:
+        return None
+    path, _, arguments = code.partition("_object_at")
+    dtype = re.search(r"ptr_?(bf16|tf32|f16|f32|f64|f8|f4|i8)", arguments)
+    name = re.search(r"[A-Z]\w*$", path)
+    kind = public_words(re.sub(r"_?[Ss]m\d+", "", name[0] if name else path))
+    if re.search(r"Flash(?:Attention|Decode)|MLA|Fmha|FMHA", path):
+        step = next((f"{s.lower()}_" for s in ("Preprocess", "Postprocess", "Combine") if s in path), "")
+        kind = f"{step}attention_backward" if re.search("Backward|Bwd", path) else f"{step}attention"
+    return family_name(library, kind, dtype[1] if dtype else None)
+
+
 _ARCHITECTURE = r"(?:cudnn_(?:infer_|train_)?)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+)"
 _CODES = tuple(
     (re.compile(pattern), read)
@@ -180,6 +212,8 @@ _CODES = tuple(
         (r"(?:bmm|gemm)_(?:Bfloat16|Fp16|Fp32|Mx|E\dm\d|Float)\w*_t\d+x\d+", _trtllm_bmm),
         (r"_(?:p_)?matmul_ogs(?:_|$)", _matmul_ogs),
         (r"igemm_(?:v\d\w*_)?(?:fwd|bwd|wrw)_", _igemm),
+        (r"kernel_cutlass_", _cute_dsl),
+        (r"mfma_moe\d_", _flydsl),
         (r"(?:nccl|rccl|mscclpp|msccl)\w*Kernel", _nccl),
         (r"(?:cudnn_generated_)?fmha|cudnn_generated_fort_native_sdpa", _fmha),
     )

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 
 from statsnet.profiling.kernel_codes import coded_family, cutlass_code
 from statsnet.profiling.kernel_names import KernelName, dtype_in, family_name, has_unknown_word, parse, public_words
-from statsnet.profiling.kernel_rules import BASES, NAMESPACES, Owner
+from statsnet.profiling.kernel_rules import BASES, NAMESPACES, Owner, public_functions
 from statsnet.signatures.vocabulary import OPAQUE_KERNEL
 
 
@@ -144,25 +145,28 @@ def _composable(text: str) -> str:
 
 
 def _owned(parts: KernelName) -> str:
-    owner = _owner(parts)
-    if owner is None:
-        return OPAQUE_KERNEL
-    kernel = owner.kernel or public_words(parts.base, owner.words)
-    if kernel == "other" and owner.path_tells and parts.path:
-        kernel = public_words("_".join(parts.path[1:]))
-    return family_name(owner.library, kernel, dtype_in(parts.template))
+    for base in dict.fromkeys((parts.base, _SPECIALISED.sub("", parts.base))):
+        if owner := _owner(replace(parts, base=base)):
+            kernel = owner.kernel or public_words(base, owner.words)
+            if kernel == "other" and owner.path_tells and parts.path:
+                kernel = public_words("_".join(parts.path[1:]))
+            return family_name(owner.library, kernel, dtype_in(parts.template))
+    return OPAQUE_KERNEL
+
+
+_SPECIALISED = re.compile(r"_0d(?:\d|d|c|e)*$|_[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{0,60}?\d.*$", re.DOTALL)
+"""How compilers end the names of Triton's kernels: with the places of specialised arguments (`_0d1d2de`), or as AITER
+does with its constants (`_BLOCK_SIZE_M_128_EVEN_K_1_cache_modifier_CG`)."""
 
 
 def _owner(parts: KernelName) -> Owner | None:
     if parts.base == "kernel" and re.search(r"\bcublasGemv", parts.template):
         return Owner("cublas", "gemv")  # Nsight Compute leaves out its namespace
-    qualified = parts.qualified
     for pattern, owner in NAMESPACES:
-        if pattern.match(qualified):
+        if pattern.match(parts.qualified):
             return owner
-    # Triton's kernels may end with the places of their arguments that are specialised: `_0d1d2de`.
-    base = re.sub(r"_0d(?:\d|d|c|e)*$", "", parts.base)
-    for pattern, owner in BASES:
-        if pattern.fullmatch(base):
-            return None if owner.only_known_words and has_unknown_word(base) else owner
-    return None
+    fitting = next((owner for pattern, owner in BASES if pattern.fullmatch(parts.base)), None)
+    if fitting and not (fitting.only_known_words and has_unknown_word(parts.base)):
+        return fitting
+    library = None if parts.path else public_functions().get(parts.base)
+    return Owner(library) if library else None

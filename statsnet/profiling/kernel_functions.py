@@ -39,7 +39,8 @@ _OF_TORCH_AND_VENDORS: dict[str, str] = {
         transform_bias_rescale_qkv\w* glu_backward_kernel prelu_\w* weight_norm_\w* renormRowsL1
         sampleMultinomial\w* multinomial\w* philox\w* randperm_\w* bernoulli_\w* uniform_\w*and_transform\w*
         normal_and_transform\w* amp_\w* lpnorm_cleanup cleanup (?:fused_)?(?:adam|adamw|sgd|adagrad)_\w*kernel\w*
-        FusedAdam\w* fused_adam\w* batched_\w*(?:lu|chol|inverse|triangular)\w* getri_kernel apply_\w*eye\w*
+        FusedAdam\w* fused_adam\w* batched_(?:\w+_)?(?:lu|chol\w*|inverse|triangular)(?:_\w*)?
+        getri_kernel apply_\w*eye\w*
         triangular_solve\w* addr_kernel diag\w*_kernel sparse_\w*_kernel _compute_\w*nnz\w* coalesceValuesKernel\w*
         csr2?\w*_kernel row_indices\w* segment_reduce_\w* segmented?_\w*kernel int4_?\w*mm\w*
         tinygemm_m16n8k16_chunk_kernel matrix_to_m16n8k16\w* weight_int[48]pack\w* int8pack\w* unpack_\w*kernel
@@ -165,9 +166,6 @@ _OF_OTHERS: dict[str, str] = {
         """,
     "natten": r"""
         (?:na[123]d|natten)_\w* neighborhood_\w*
-        """,
-    "quack": r"""
-        kernel_cutlass_\w+
         """,
     "nvshmem": r"""
         nvshmem\w* barrier_on_stream_kernel\w*

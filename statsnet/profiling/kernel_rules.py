@@ -7,8 +7,10 @@ name of the function: `acme_splitKreduce_kernel` is nobody's.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
+from importlib import resources
 
 from statsnet.profiling.kernel_functions import FUNCTIONS
 from statsnet.signatures.vocabulary import words
@@ -53,7 +55,7 @@ _NAMESPACES: dict[str, str] = {
     "flash_attn": r"""
         (?:\w*_)?flash(?:_attn\w*|attn\w*)?:: FLASH_NAMESPACE:: sm90::flash (?:\w+::)*flash::(?:flash|compute)
         """,
-    "flash_mla": r"(?:flash_mla|flashmla):: sm\d+::(?:decode|prefill|fwd|bwd)",
+    "flash_mla": r"(?:flash_mla|flashmla):: sm(?:\d+|xx)::(?:decode|prefill|fwd|bwd)",
     "xformers": r"xformers:: PyTorchMemEffAttention:: gemm_kernel_utils::",
     "fbgemm": r"fbgemm(?:_gpu|_genai)?::",
     "trtllm": r"""
@@ -98,7 +100,8 @@ _MARKED = frozenset({"nccl", "magma", "miopen", "rocblas", "nvshmem", "natten", 
 """Libraries whose functions begin with a mark of their own, such as `MIOpen` or `rocblas_`."""
 
 _DEEPSEEK = """
-    aux_fi_impl batched_transpose cast_back_impl clean_and_count_expert expand_to_fused_with_scales_impl
+    aux_fi_impl batched_swiglu_forward_and_per_token_cast_to_fp8_with_channels_impl
+    batched_transpose cast_back_impl clean_and_count_expert expand_to_fused_with_scales_impl
     expand_to_fused_impl get_fused_mapping per_channel_cast_and_transpose per_token_cast_back_special_fmt_impl
     per_token_cast_back_impl per_channel_cast_back per_token_cast_to_fp8_with_channels per_block_cast_to_fp8
     per_token_cast_to_fp8_with_fp8_special_fmt reduce_fused_impl swiglu_and_per_channel_cast_and_transpose
@@ -108,6 +111,14 @@ _DEEPSEEK = """
     unique_group_indices_impl swiglu_forward_and_per_token_cast_to_fp8_impl topk_gate normalize_weight
     """.split()  # noqa: SIM905 (a list of quoted words is unreadable)
 """Kernels of DeepSeek's published training profile, whose namespace `cuda` anyone may use: by their whole names."""
+
+
+@functools.cache
+def public_functions() -> dict[str, str]:
+    """Functions without a namespace that no pattern fits, mostly Triton's, with the library that defines them: those
+    that public repositories hold, by their whole names. Names that anybody could have chosen are left out."""
+    text = resources.files("statsnet.profiling").joinpath("public_kernels.txt").read_text()
+    return {name: library for library, *names in map(str.split, text.splitlines()) for name in names}
 
 
 def _any_of(patterns: str) -> re.Pattern[str]:

@@ -138,7 +138,10 @@ def test_times_in_two_units_are_refused_and_a_single_wrong_one_is_left_out() -> 
     rows, b = table(), DEVICES[2]
     many = [*rows, *(replace(r, dims=named("gemm", (1, 96, i + 1, 512))) for i in range(2) for r in rows)]
     once = [replace(r, time_s={**r.time_s, b: r.time_s[b] * (1e3 if i == 0 else 1)}) for i, r in enumerate(many)]
-    assert [o.row.key for o in Timed(suite_of(once), GridTimes(once)).left_out] == [rows[0].key]
+    timed = Timed(suite_of(once), GridTimes(once))
+    assert [o.row.key for o in timed.left_out] == [rows[0].key]
+    assert [(d, o.row.key) for d, o in timed.wrong] == [(b, rows[0].key)]
+    assert str(timed.wrong[0][1]).startswith("gemm, forward, float32 (batch 1, m ")
     often = [replace(r, time_s={**r.time_s, b: r.time_s[b] * (1e3 if i % 3 == 0 else 1)}) for i, r in enumerate(rows)]
     with pytest.raises(UsageError, match=f"the times of {b} are not in one unit"):
         Timed(suite_of(often), GridTimes(often))

@@ -73,6 +73,17 @@ FAMILIES = {
     "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu": "triton:matmul_swiglu:bf16",
     "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_TN_transOut": "trtllm:bmm:f4:tn",
     "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*)": "bitsandbytes:dequantize_blockwise:bf16",
+    "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensorptrbf16gmemo1":
+        "flash_attn:attention:bf16",
+    "kernel_cutlass_kernel_quackgemm_actGemmGatedSm90_object_at__tensorptrbf16": "quack:gemm_gated:bf16",
+    "kernel_cutlass_kernel_flashinfernormkernelsfused_add_rmsnormFusedAddRMSNormKernel_object_at__tensorptrbf16gmem":
+        "flashinfer:fused_add_rms_norm:bf16",
+    "mfma_moe1_silu_mul_afp8_wfp4_fp8_t128x256x256_pm1_fp8q_sort_async_gui_v32": "aiter:moe_gemm:f4",
+    "_gemm_a8w8_blockscale_kernel_GROUP_K_128_GROUP_N_128_BLOCK_SIZE_M_128_EVEN_K_1_cache_modifier_CG": "aiter:gemm",
+    "_permute_quantize_mxfp8_kernel": "megatron:permute_quantize_mxfp",
+    "void <unnamed>::silu_mul_quant_varlen_kernel<(bool)1, (bool)0>(Params)": "sglang:silu_mul_quant_varlen",
+    "void smxx::decode::flash_fwd_mla_combine_kernel<cutlass::bfloat16_t, (int)512>(Params)":
+        "flash_mla:flash_fwd_mla_combine:bf16",
     "split_embedding_codegen_forward_unweighted_kernel": "fbgemm:split_embedding_codegen_forward_unweighted",
     "Memcpy HtoD (Pageable -> Device)": "cuda:memcpy_htod",
     "Memset (Device)": "cuda:memset",
@@ -95,7 +106,9 @@ def test_the_families_of_public_kernels(name: str, family: str) -> None:
         "void (anonymous namespace)::secret_ranker<at::native::reduce_kernel>(int)", "parallel_ranker_kernel",
         "::", "<<>>(",
         "customers_own_secret_kernel", "permute_rankers_kernel", "fused_moe_gpt5_fwd_kernel",
-        "xai_kda_decode_kernel_v42", "mkl::anything_at_all",
+        "xai_kda_decode_kernel_v42", "mkl::anything_at_all", "batched_swiglu_ranker_kernel",
+        "kernel_cutlass_kernel_acmerankerRankKernel_object_at__tensorptrbf16", "acme_ranker_kernel_BLOCK_SIZE_M_128",
+        "void acme::_permute_quantize_mxfp8_kernel<float>(float*)",
     ],
 )  # fmt: skip
 def test_what_no_public_library_owns_is_opaque(name: str) -> None:
