@@ -90,7 +90,8 @@ class Engine(Protocol):
         """Run each errand once, and yield how each ended, as soon as it has: in no particular order, none twice.
 
         A place runs one errand at a time, and holds its device's lock meanwhile. An errand whose place is lost begins
-        anew at another of its places; it ends with an error where none is left. Closing the generator ends what runs.
+        anew at another of its places; it ends with an error where none is left. One that fails for a reason of its
+        place may be tried at another. Closing the generator ends what runs.
         """
 
 

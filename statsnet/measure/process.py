@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-import msgspec
-
 from statsnet.environment import ALLOCATOR_ENV, describe, quota_env
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import MeasurementError, ProcessError
@@ -31,7 +29,17 @@ from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process, start_server
 from statsnet.measure.memory_watch import MemoryWatch
 from statsnet.measure.patience import PATIENCE
-from statsnet.measure.task import Event, Task, class_name, decode_error, encode_task, result_type, to_json
+from statsnet.measure.task import (
+    Event,
+    Task,
+    class_name,
+    converted,
+    decode_error,
+    decode_event,
+    encode_task,
+    result_type,
+    to_json,
+)
 from statsnet.progress import Report, silent
 from statsnet.signatures.measurement import Environment
 
@@ -247,13 +255,13 @@ class MeasuringProcess(Generic[R]):
     def result(self) -> R:
         """Waits for the process to end. Raises the task's own StatsNetError, or MeasurementError."""
         data = _read_outcome(self._folder, self._process.wait(), alone=not self._control.under)
-        result: R = msgspec.convert(data, result_type(self._task))
+        result: R = converted(data, result_type(self._task))
         return result
 
 
 def _heard(line: bytes) -> Event:
     """What the process has spent on waiting counts for the whole command, and so do its measurements."""
-    event = msgspec.json.decode(line, type=Event)
+    event = decode_event(line)
     PATIENCE.spend(event.waited_s)
     if event.at_best is not None:
         PATIENCE.count(at_best=event.at_best)

@@ -47,6 +47,7 @@ def connected(engine: str) -> Iterator[RayCluster]:
     if ray.is_initialized():
         yield RayCluster(ray)
         return
+    _keep_off_stdout()
     with _signals_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -83,6 +84,20 @@ def _clusters_here() -> list[str]:
     from ray._private.services import find_gcs_addresses  # what `ray status` and ray.init("auto") ask, too
 
     return sorted(find_gcs_addresses())
+
+
+def _keep_off_stdout() -> None:
+    """Ray prints there what its nodes report, such as the end of one. A command's stdout is its result, and the engine
+    says by itself what concerns the user."""
+    from ray._private import worker
+    from ray.util.client.logsclient import LogstreamClient
+
+    worker.print_to_stdstream = _say_nothing
+    LogstreamClient.stdstream = _say_nothing  # type: ignore[method-assign]
+
+
+def _say_nothing(*_: object, **__: object) -> None:
+    pass
 
 
 def _no_cluster(address: str | None, error: Exception) -> StatsNetError:

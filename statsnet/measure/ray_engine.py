@@ -8,14 +8,14 @@ nothing else beside it. Ray itself never repeats anything: this file does, and c
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import statsnet
 from statsnet.environment import describe, machine_differences
-from statsnet.errors import MeasurementError, StatsNetError, UsageError, first_line
-from statsnet.measure import ray_worker
+from statsnet.errors import StatsNetError, UsageError, first_line
+from statsnet.measure import ray_errors, ray_worker
 from statsnet.measure.control import Job
 from statsnet.measure.engine import Asked, Done, Fleet, LeftOut, Place
 from statsnet.measure.errand import Errand, RunJob
@@ -25,9 +25,6 @@ from statsnet.measure.task import Context, Task
 from statsnet.progress import Progress, Report, silent
 
 R = TypeVar("R")
-
-PROBE_LIMIT_S = 120.0
-"""A node that has not described itself by then is busy, or has no worker to spare. Importing torch takes seconds."""
 
 LOOK_S = 1.0
 TRIES = 2
@@ -63,7 +60,7 @@ class RayEngine:
         self._cluster, self._note = cluster, note
         self._shares: dict[str, Share] = {}
         self._lost: set[str] = set()
-        """Nodes that have ended."""
+        """Nodes that have ended, or could not measure what another node could."""
 
     def find(self, device: str | None) -> Fleet:
         if device not in (None, "cpu", "cuda"):
@@ -76,15 +73,15 @@ class RayEngine:
         probes: dict[Any, tuple[Node, str]] = {}
         for node in self._cluster.nodes():
             kind = device or ("cuda" if node.gpus else "cpu")
-            if (missing := _missing(node, kind)) is not None:
+            if (missing := ray_errors.missing(node, kind)) is not None:
                 left_out.append(missing)
                 continue
             share = Share(node=node.id, gpus=1 if kind == "cuda" else 0)
             probes[self._cluster.send(ray_worker.packed(_probe(kind)), share)] = node, kind
         places: list[Place] = []
-        answered = self._cluster.wait([*probes], len(probes), PROBE_LIMIT_S) if probes else []
+        answered = self._cluster.wait([*probes], len(probes), ray_errors.PROBE_LIMIT_S) if probes else []
         for ref, (node, kind) in probes.items():
-            found = self._described(ref, node, kind) if ref in answered else _silent_node(node)
+            found = self._described(ref, node, kind) if ref in answered else ray_errors.silent_node(node)
             if isinstance(found, LeftOut):
                 self._cluster.end([ref])
                 left_out.append(found)
@@ -98,7 +95,7 @@ class RayEngine:
         except StatsNetError as error:
             return LeftOut(name=node.name, why=f"{error.message} ({error.cause})", hint=error.hint)
         except self._cluster.errors.RayError as error:
-            return _unusable(node, error)
+            return ray_errors.unusable(node, error)
         except ray_worker.OTHER_FORM as error:
             why = f"it answers in another form ({first_line(error)})"
             return LeftOut(name=node.name, why=why, hint="install the same version of StatsNet there")
@@ -122,15 +119,16 @@ class RayEngine:
 
     def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Generator[Done[R], None, None]:
         waiting, running = deque(range(len(asked))), dict[Any, tuple[int, Place]]()
-        killed: Counter[int] = Counter()
+        killed, failed = Counter[int](), dict[int, Done[R]]()
         ended = 0
         try:
             while waiting or running:
-                for index in [i for i in waiting if not any(self._is_there(p) for p in asked[i].places)]:
+                for index in [i for i in waiting if not self._open(asked[i], failed.get(i))]:
                     waiting.remove(index)
                     ended += 1
-                    yield Done(index=index, error=_no_place(asked[index]))
-                self._begin(asked, waiting, running)
+                    no_place = Done[R](index=index, error=ray_errors.no_place(asked[index]))
+                    yield failed.pop(index, no_place)
+                self._begin(asked, waiting, running, failed)
                 if not running:
                     continue
                 report(Progress(stage=_stage(asked, [*running.values()]), done=ended / len(asked)))
@@ -139,25 +137,52 @@ class RayEngine:
                     done = self._ended(ref, asked[index], index, place, killed)
                     if done is None:
                         waiting.appendleft(index)
-                        continue
-                    ended += 1
-                    yield done
+                    elif index not in failed and done.error is not None and ray_errors.may_be_of_node(done.error):
+                        failed[index] = done
+                        waiting.appendleft(index)
+                    else:
+                        self._learn(asked[index].label, failed.pop(index, None), done)
+                        ended += 1
+                        yield done
         finally:
             self._cluster.end([*running])
 
-    def _is_there(self, place: Place) -> bool:
-        return self._shares[place.id].node not in self._lost
+    def _node(self, place: Place) -> str:
+        return self._shares[place.id].node
 
-    def _begin(self, asked: Sequence[Asked[Any]], waiting: deque[int], running: dict[Any, tuple[int, Place]]) -> None:
-        """Send the errands that wait to the places that are free, in their order."""
+    def _open(self, asked: Asked[Any], failure: Done[Any] | None) -> list[Place]:
+        """The places that an errand may still go to: not to the node where it has failed."""
+        there = [place for place in asked.places if self._node(place) not in self._lost]
+        if failure is None or failure.place is None:
+            return there
+        return [place for place in there if self._node(place) != self._node(failure.place)]
+
+    def _begin(
+        self,
+        asked: Sequence[Asked[Any]],
+        waiting: deque[int],
+        running: dict[Any, tuple[int, Place]],
+        failed: Mapping[int, Done[Any]],
+    ) -> None:
+        """Send the errands that wait to the places that are free, in their order. A node where one has failed gets none
+        that is new until another node has shown whose fault it was."""
         busy = {place.id for _, place in running.values()}
+        suspected = {self._node(failure.place) for failure in failed.values() if failure.place is not None}
         for index in [*waiting]:
-            free = (p for p in asked[index].places if p.id not in busy and self._is_there(p))
-            if (place := next(free, None)) is not None:
+            failure = failed.get(index)
+            free = (p for p in self._open(asked[index], failure) if p.id not in busy)
+            if (place := next((p for p in free if failure or self._node(p) not in suspected), None)) is not None:
                 waiting.remove(index)
                 busy.add(place.id)
                 ref = self._cluster.send(ray_worker.packed(asked[index].errand), self._shares[place.id])
                 running[ref] = index, place
+
+    def _learn(self, label: str, failure: Done[Any] | None, done: Done[Any]) -> None:
+        """Leave out the node where an errand has failed that another node could do."""
+        if failure is None or failure.place is None or failure.error is None or done.place is None or done.error:
+            return
+        self._lost.add(self._node(failure.place))
+        self._note(str(ray_errors.left_out_after(failure.place, label, failure.error, done.place)))
 
     def _ended(self, ref: Any, asked: Asked[R], index: int, place: Place, killed: Counter[int]) -> Done[R] | None:
         """How an errand ended; None if it has to begin anew."""
@@ -165,9 +190,9 @@ class RayEngine:
         try:
             message = self._cluster.get(ref)
         except (errors.ObjectStoreFullError, errors.OutOfDiskError) as error:
-            return Done(index=index, place=place, error=_no_room(asked.label, place, error))
+            return Done(index=index, place=place, error=ray_errors.no_room(asked.label, place, error))
         except errors.RayTaskError as error:
-            return Done(index=index, place=place, error=_failed(asked.label, place, error))
+            return Done(index=index, place=place, error=ray_errors.failed(asked.label, place, error))
         except errors.RayError as error:
             return self._interrupted(error, asked, index, place, killed)
         try:
@@ -177,17 +202,17 @@ class RayEngine:
         except StatsNetError as error:
             return Done(index=index, place=place, error=error)
         except ray_worker.OTHER_FORM as error:
-            return Done(index=index, place=place, error=_other_form(asked.label, place, error))
+            return Done(index=index, place=place, error=ray_errors.other_form(asked.label, place, error))
         for environment in asked.errand.environments(result):
             if changed := machine_differences(place.environment, environment):
-                return Done(index=index, place=place, error=_other_device(asked.label, place, changed))
+                return Done(index=index, place=place, error=ray_errors.other_device(asked.label, place, changed))
         return Done(index=index, place=place, result=result)
 
     def _interrupted(
         self, error: Exception, asked: Asked[R], index: int, place: Place, killed: Counter[int]
     ) -> Done[R] | None:
         """The worker has ended, or its whole node has."""
-        node = self._shares[place.id].node
+        node = self._node(place)
         if node in self._lost or not self._cluster.answers(node):
             if node not in self._lost:
                 self._lost.add(node)
@@ -197,15 +222,7 @@ class RayEngine:
         if killed[index] < TRIES:
             self._note(f"the worker on {place.name} was killed while it measured {asked.label}, which begins anew")
             return None
-        return Done(
-            index=index,
-            place=place,
-            error=MeasurementError(
-                f"the workers that measured {asked.label} were killed {killed[index]} times",
-                cause=first_line(error),
-                hint="the node may lack memory for it: use a smaller preset or batch, or look into Ray's logs there",
-            ),
-        )
+        return Done(index=index, place=place, error=ray_errors.killed_again(asked.label, killed[index], error))
 
     def _heard(self, answer: ray_worker.Answer, place: Place) -> None:
         """What a command says at its end of waiting and of a disturbed machine counts all nodes."""
@@ -220,77 +237,6 @@ def _probe(kind: str) -> Errand[Description]:
     return RunJob.of(Job(Describe(on=kind)))
 
 
-def _missing(node: Node, kind: str) -> LeftOut | None:
-    if kind == "cuda" and not node.gpus:
-        return LeftOut(name=node.name, why="it offers no GPU to Ray", hint="start it with `ray start --num-gpus N`")
-    if kind == "cpu" and node.cpus < 1:
-        return LeftOut(name=node.name, why="it offers no CPU to Ray", hint="start it with `ray start --num-cpus N`")
-    return None
-
-
-def _silent_node(node: Node) -> LeftOut:
-    return LeftOut(
-        name=node.name,
-        why=f"it did not describe itself within {PROBE_LIMIT_S:g} s",
-        hint="others may use it: try again later, or look with `ray status`",
-    )
-
-
-def _unusable(node: Node, error: Exception) -> LeftOut:
-    text = str(error)
-    if "No module named 'statsnet" in text:
-        wanted = f"pip install 'statsnet[cluster]=={statsnet.__version__}' there, and start the node again"
-        return LeftOut(name=node.name, why="StatsNet is not installed there", hint=wanted)
-    return LeftOut(name=node.name, why=f"it could not describe itself ({_last_line(error)})", hint="look at its logs")
-
-
 def _stage(asked: Sequence[Asked[Any]], running: Sequence[tuple[int, Place]]) -> str:
     shown = [f"{asked[index].label} on {place.name}" for index, place in running[:2]]
     return ", ".join([*shown, *([f"{len(running) - 2} more"] if len(running) > 2 else [])])
-
-
-def _no_place(asked: Asked[Any]) -> MeasurementError:
-    return MeasurementError(
-        f"no node is left that could measure {asked.label}",
-        cause=f"ended: {', '.join(place.name for place in asked.places)}" if asked.places else "none was found",
-        hint="start the nodes again; the same command goes on with what there is",
-    )
-
-
-def _no_room(label: str, place: Place, error: Exception) -> MeasurementError:
-    return MeasurementError(
-        f"the result of {label} could not leave {place.name}",
-        cause=f"Ray's object store there is full ({_last_line(error)})",
-        hint="`ray memory` shows what fills it; free it, and the same command measures this one again",
-    )
-
-
-def _failed(label: str, place: Place, error: Exception) -> MeasurementError:
-    return MeasurementError(
-        f"{place.name} could not measure {label}",
-        cause=_last_line(error),
-        hint="install there what the workload needs, in the same versions as here",
-    )
-
-
-def _other_form(label: str, place: Place, error: Exception) -> MeasurementError:
-    return MeasurementError(
-        f"the result of {label} on {place.name} has another form",
-        cause=first_line(error),
-        hint="install the same version of StatsNet there",
-    )
-
-
-def _other_device(label: str, place: Place, changed: Sequence[str]) -> MeasurementError:
-    """Ray chooses which GPU of its node a measurement gets, and one of them has described itself for all."""
-    return MeasurementError(
-        f"{label} was measured on another device than {place.name} has described",
-        cause="; ".join(changed),
-        hint="where a node's GPUs differ, start one for each kind: CUDA_VISIBLE_DEVICES=0 ray start --num-gpus 1",
-    )
-
-
-def _last_line(error: Exception) -> str:
-    """Ray's errors quote a traceback, which ends with what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from statsnet.progress import Progress, silent
 from statsnet.workloads.settings import BASELINE, Setting
 
 R = TypeVar("R")
+
+_READING = threading.Lock()
+"""msgspec works out a type when it is first read. Two threads that do so at once crash the program."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,6 +126,18 @@ def result_type(of: object) -> Any:
     """What the `run` of a task or an errand returns."""
     kind: Any = type(of)
     return get_type_hints(kind.run)["return"]
+
+
+def converted(data: Any, kind: Any) -> Any:
+    """A result of this type from plain data. Threads may call it."""
+    with _READING:
+        return msgspec.convert(data, kind)
+
+
+def decode_event(line: bytes) -> Event:
+    """What a process has said in a line. Threads may call it."""
+    with _READING:
+        return msgspec.json.decode(line, type=Event)
 
 
 def to_json(value: Any) -> str:

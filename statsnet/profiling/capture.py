@@ -244,17 +244,18 @@ def capturing(device: str, by: type[CaptureMode] = CaptureMode) -> Iterator[Capt
     """Capture the calls made inside the `with` block, with their implementations on a CPU."""
     log = KernelLog() if device == "cpu" else None
     mode = by(log)
-    around: list[Any] = []
+    around: list[tuple[Any, str | None]] = []
+    """The optimizers whose step runs, the outermost first, each with the phase that it interrupts."""
 
     def enter(optimizer: Any, *_: Any) -> None:
-        around.append(optimizer)
-        mode.set_phase("optimizer")
+        around.append((optimizer, mode.phase))
+        mode.phase = "optimizer"
 
     def leave(optimizer: Any, *_: Any) -> None:
-        if optimizer in around:  # it, and all inside of it that raised
-            del around[around.index(optimizer) :]
-        if not around:  # one that holds another, as ZeRO's, goes on
-            mode.set_phase("forward")
+        """One that holds another, or calls its parent's step, goes on; those inside of it that raised do not."""
+        if places := [i for i, (entered, _) in enumerate(around) if entered is optimizer]:
+            mode.phase = around[places[-1]][1]
+            del around[places[-1] :]
 
     handles = [register_optimizer_step_pre_hook(enter), register_optimizer_step_post_hook(leave)]
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from cli_support import GOLDEN
 from fake_tasks import (
     AbortedAfterItsResult,
     Doubling,
@@ -38,6 +41,7 @@ from statsnet.measure.task import Task, UnderNcu, decode_task, encode_task, to_j
 from statsnet.measure.timing_tasks import Model, TimeWorkload
 from statsnet.progress import Progress
 from statsnet.proxy.towers import Placed
+from statsnet.signatures.storage import load_signature
 from statsnet.synthesis.tasks import MeasureBlocks, TraceNetwork
 from statsnet.workloads.settings import parse_settings
 
@@ -278,3 +282,28 @@ def test_only_tasks_are_run(name: str) -> None:
 )
 def test_a_task_travels_as_plain_data(task: Task[Any]) -> None:
     assert decode_task(json.loads(to_json(encode_task(task)))) == task
+
+
+RACE = """
+import pickle, sys, threading
+from statsnet.measure.task import converted
+from statsnet.signatures.model import Signature
+
+sys.setswitchinterval(1e-5)
+data, together = pickle.load(sys.stdin.buffer), threading.Barrier(4)
+
+
+def read():
+    together.wait()
+    converted(data, tuple[Signature, ...])
+
+
+threads = [threading.Thread(target=read) for _ in range(4)]
+[each.start() for each in threads], [each.join() for each in threads]
+"""
+
+
+def test_threads_may_read_results_of_one_type_at_once() -> None:
+    """Each rank of a group has a thread that reads its result; msgspec by itself ends the program there."""
+    data = pickle.dumps((msgspec.to_builtins(load_signature(GOLDEN)),))
+    assert subprocess.run([sys.executable, "-c", RACE], input=data, check=False).returncode == 0

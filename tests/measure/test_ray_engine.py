@@ -12,12 +12,12 @@ from engines import asked, errand
 from fake_tasks import Doubling
 
 import statsnet
-from statsnet.errors import StatsNetError
+from statsnet.errors import StatsNetError, WorkloadError
 from statsnet.measure.engine import Asked, Done, Fleet
 from statsnet.measure.errand import Errand
 from statsnet.measure.ray_cluster import Node, Share
 from statsnet.measure.ray_engine import RayEngine
-from statsnet.measure.task import to_json
+from statsnet.measure.task import encode_error, to_json
 from statsnet.progress import Report, silent
 
 exceptions = pytest.importorskip("ray.exceptions")
@@ -42,7 +42,7 @@ class FakeCluster:
         self, *answers: bytes | Exception | None, nodes: int = 1, alive: bool = True, cpus: float = 2.0
     ) -> None:
         self._answers, self._alive = list(answers), alive
-        self._nodes = [Node(id="0", name="node-0", cpus=cpus, gpus=0)]
+        self._nodes = [Node(id=f"{n}", name=f"node-{n}", cpus=cpus, gpus=0) for n in range(nodes)]
         self.sent: list[Share] = []
 
     def nodes(self) -> list[Node]:
@@ -161,6 +161,31 @@ def test_a_worker_that_is_killed_again_and_again_names_its_errand(times: int) ->
     assert done.error.message == "the workers that measured errand 0 were killed 2 times"
     assert "running low on memory" in done.error.cause
     assert "smaller preset" in done.error.hint
+
+
+FULL = answer(error=encode_error(StatsNetError("could not write '/tmp/x'", cause="disk full", hint="free it")))
+WRONG = answer(error=encode_error(WorkloadError("no such model")))
+
+
+@pytest.mark.parametrize(
+    ("answers", "sent", "failed"),
+    [
+        ([FULL, TWO, TWO, TWO], "0111", set()),  # node-0 gets nothing more
+        ([FULL, TWO, FULL, TWO], "0110", {0}),  # node-1 is no better at it
+        ([WRONG, TWO, TWO], "010", {0}),
+    ],
+)
+def test_what_one_node_cannot_measure_another_one_may(answers: list[bytes], sent: str, failed: set[int]) -> None:
+    said: list[str] = []
+    cluster = FakeCluster(DESCRIBED, DESCRIBED, *answers, nodes=2)
+    engine = RayEngine(cluster, said.append)  # type: ignore[arg-type]
+    errands = asked(engine.find("cpu").places, *[errand(Doubling(1.0))] * 3)
+    done = list(engine.run(errands))
+    assert "".join(share.node for share in cluster.sent[2:]) == sent
+    assert sorted(each.index for each in done) == [0, 1, 2]
+    assert {each.index for each in done if each.error is not None} == failed
+    left_out = "node-0 is left out: it could not measure errand 0, which node-1 has measured: could not write '/tmp/x'"
+    assert said == ([] if failed else [f"{left_out} (disk full); free it"])
 
 
 def test_an_errand_whose_last_node_ends_is_named() -> None:

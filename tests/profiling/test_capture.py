@@ -51,9 +51,19 @@ class Sharing(torch.optim.SGD):
         torch.neg(torch.ones(2))
 
 
-def test_an_optimizer_that_holds_another_ends_after_it() -> None:
+class Averaging(torch.optim.SGD):
+    """As an optimizer of local steps: its parent's step, and then work of its own."""
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        super().step()
+        torch.neg(torch.ones(2))
+
+
+@pytest.mark.parametrize("kind", [Sharing, Averaging])
+def test_an_optimizer_that_runs_another_step_ends_after_it(kind: type[torch.optim.SGD]) -> None:
     layer = nn.Linear(2, 2)
-    optimizer = Sharing(layer.parameters(), lr=0.1)
+    torch.optim.SGD(layer.parameters(), lr=0.1)  # from the first one on, torch tells when the parent steps, too
+    optimizer = kind(layer.parameters(), lr=0.1)
 
     def step() -> None:
         layer(torch.ones(1, 2)).sum().backward()
@@ -62,6 +72,20 @@ def test_an_optimizer_that_holds_another_ends_after_it() -> None:
 
     phases = {c.op.split(".")[1]: c.phase for c in captured(step)}
     assert (phases["neg"], phases["exp"]) == ("optimizer", "forward")
+
+
+def test_a_phase_that_the_step_names_goes_on_after_an_optimizer() -> None:
+    """As of a wrapper that torch does not know: its optimizer's step, and then work of its own."""
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)
+    enter: list[Any] = []
+
+    def step() -> None:
+        enter[0]("optimizer")
+        optimizer.step()
+        torch.neg(torch.ones(2))
+
+    (call,) = (c for c in capture_step(step, device="cpu", phases=enter.append) if "neg" in c.op)
+    assert call.phase == "optimizer"
 
 
 def test_a_composite_operator_with_an_implementation_for_the_device_is_one_call() -> None:
