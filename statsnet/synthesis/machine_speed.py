@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Protocol
 
 from statsnet.measure.network_file import digest, written
@@ -145,6 +146,7 @@ def reference_beside(task: ProfileWorkload) -> str | None:
 STEADY = MachineSpeed(reference_network="", reference_latency_s=1.0)
 
 
+@cache
 def reference_network(mode: str, dtype: str) -> str:
     """The source of the reference network."""
     blocks = [(Placed(kind=kind, config=config), 1) for kind, config in BLOCKS]
