@@ -33,14 +33,25 @@ def mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:
     return nn.Sequential(*layers[:-1], last)
 
 
+DRAWN_ROWS = 2**17
+
+
+def table(rows: int, width: int) -> Tensor:
+    """The weights of a table, uniform within ± 1/√rows. A larger one repeats its first rows: drawing half a billion
+    numbers takes seconds, and no time depends on them."""
+    drawn = torch.empty(min(rows, DRAWN_ROWS), width).uniform_(-(rows**-0.5), rows**-0.5)
+    weights = torch.empty(rows, width)
+    for part in weights.split(DRAWN_ROWS):
+        part.copy_(drawn[: len(part)])
+    return weights
+
+
 class DLRM(nn.Module):
     pairs: Tensor
 
     def __init__(self, rows: tuple[int, ...], sparse: bool = True) -> None:
         super().__init__()
-        # The weights are given because EmbeddingBag would draw them, too: of so many, that takes seconds.
-        weights = [torch.empty(n, WIDTH).uniform_(-(n**-0.5), n**-0.5) for n in rows]
-        tables = [nn.EmbeddingBag(*w.shape, mode="sum", sparse=sparse, _weight=w) for w in weights]
+        tables = [nn.EmbeddingBag(n, WIDTH, mode="sum", sparse=sparse, _weight=table(n, WIDTH)) for n in rows]
         self.tables = nn.ModuleList(tables)
         vectors = len(rows) + 1
         pairs = torch.tril_indices(vectors, vectors, offset=-1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from reference_workloads.recsys.dlrm import mlp
+from reference_workloads.recsys.dlrm import mlp, table
 from reference_workloads.synthetic import zipf_ids
 
 ROWS = (
@@ -44,9 +44,7 @@ class Cross(nn.Module):
 class DLRMDCNv2(nn.Module):
     def __init__(self, rows: tuple[int, ...], width: int = WIDTH, sparse: bool = True) -> None:
         super().__init__()
-        tables = [nn.EmbeddingBag(n, width, mode="sum", sparse=sparse) for n in rows]
-        for table in tables:
-            nn.init.uniform_(table.weight, -(table.num_embeddings**-0.5), table.num_embeddings**-0.5)
+        tables = [nn.EmbeddingBag(n, width, mode="sum", sparse=sparse, _weight=table(n, width)) for n in rows]
         self.tables = nn.ModuleList(tables)
         self.bottom = mlp((DENSE, 512, 256, width), nn.ReLU())
         features = (len(rows) + 1) * width

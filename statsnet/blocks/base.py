@@ -177,20 +177,31 @@ class BlockKind(ABC):
         return torch.empty(tuple(shape))
 
     def on_meta(self, config: Config) -> nn.Module:
-        """The block on the meta device: it has shapes but no values."""
-        with torch.device("meta"), _NoValues():
-            return self.build(config)
+        """The block on the meta device: it has shapes but no values. It is made once, and nobody changes it."""
+        key = self.name, repr(config)
+        if key not in _ON_META:
+            with torch.device("meta"), _NoValues():
+                _ON_META[key] = self.build(config)
+        return _ON_META[key]
+
+
+_ON_META: dict[tuple[str, str], nn.Module] = {}
 
 
 class _NoValues(TorchFunctionMode):
-    """Skips functions that fill a tensor in place: on the meta device they take most of the time to make a module."""
+    """Skips functions that fill a tensor in place, and the arithmetic of `side_input`: on the meta device they take
+    most of the time to make a module."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, options = getattr(func, "__name__", ""), kwargs or {}
         tensor = args[0] if args else options.get("tensor")
-        if name.endswith("_") and not name.startswith("_") and isinstance(tensor, torch.Tensor):
+        fills = name.endswith("_") and not name.startswith("_")
+        if isinstance(tensor, torch.Tensor) and (fills or name in _OF_VALUES):
             return tensor
         return func(*args, **options)
+
+
+_OF_VALUES = frozenset({"sign", "__rmul__", "mul", "add"})
 
 
 def side_input(*shape: int) -> nn.Parameter:

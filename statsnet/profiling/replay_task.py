@@ -55,6 +55,7 @@ class ReplayOperators(CountableTask[Replayed]):
         signature = self.signature
         reference = ReferenceNetwork(self.reference_network, self.device) if self.reference_network else None
         if reference:
+            reference.warm_up()
             reference.look()
         replay = replay_clusters(
             signature.clusters,

@@ -17,7 +17,7 @@ from statsnet.errors import MeasurementError, WorkloadError
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
-from statsnet.profiling.alike import CAPTURES, SLOW_STEP_S, Alike
+from statsnet.profiling.alike import Alike
 from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
 from statsnet.profiling.collective_times import Wait, in_bare_step, mean_waits
 from statsnet.profiling.distributed import agreed, alone, wait_for_others
@@ -26,7 +26,7 @@ from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.unseen import WITHOUT_HIGHER_ORDER, check_collectives, look_for_unseen
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.statistics import faster_half
+from statsnet.signatures.statistics import FEWEST, agree, faster_half
 from statsnet.workloads import Successive
 
 StepFunction = Callable[[int], Any]
@@ -39,7 +39,7 @@ PRECISE = 0.01
 """A step is repeated no more once its median is known to this share (half the width of the 95 % interval)."""
 
 MANY_CALLS = 10_000
-"""Steps of this many calls need three repetitions only: each call makes several events, and reading 100,000 events
+"""Steps of this many calls need FEWEST repetitions only: each call makes several events, and reading 100,000 events
 takes a second."""
 
 RECOVERY_S = 0.03
@@ -103,13 +103,13 @@ def trace_step(
 ) -> StepTrace:
     """Warm up, capture one step, then bare and profiled steps in turn.
 
-    At least `repeats` of each, and more until they have run for `min_time_s` together, or the step's time is known to
-    PRECISE. The steps take the input numbers in `inputs` in turn. These inputs must have the same shapes, so that the
-    calls correspond one by one, but may hold different indices, so that an embedding's rows are not still cached from
-    the step before; `prepare` makes one ready, outside of the steps' times. The captured step runs inside
-    `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called before each
-    pair of a bare and a profiled step. The step's time comes from the faster half of the bare steps, operators' times
-    from that of the profiled ones, because disturbances only add time.
+    At least `repeats` of each, or FEWEST that agree, and more until they have run for `min_time_s` together, or the
+    step's time is known to PRECISE. The steps take the input numbers in `inputs` in turn. These inputs must have the
+    same shapes, so that the calls correspond one by one, but may hold different indices, so that an embedding's rows
+    are not still cached from the step before; `prepare` makes one ready, outside of the steps' times. The captured step
+    runs inside `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called
+    before each pair of a bare and a profiled step. The step's time comes from the faster half of the bare steps,
+    operators' times from that of the profiled ones, because disturbances only add time.
 
     If steps `may_vary`, as a user's may, raises StepsVary where they do, and MeasurementError where a part of a step
     cannot be seen (unseen.py); of several processes, for collectives alone.
@@ -128,13 +128,14 @@ def trace_step(
         with while_capturing():
             return captured(turn, device=device, phases=phases, by=by)
 
-    captures = 2 if warmup_s[-1] > SLOW_STEP_S else CAPTURES
-    alike = Alike(capture, turn, device, captures) if may_vary else None
+    alike = Alike(capture, turn, device, warmup_s[-1]) if may_vary else None
     calls = alike.calls if alike else capture(0)
-    overhead_s = event_overhead_s()
+    overhead_s = event_overhead_s(record_shapes=alike is not None and alike.shows_in_profiles)
 
     def profiled() -> Timeline:
         turn.prepare()
+        if alike:
+            return alike.profile(overhead_s)
         return profile_step(turn, calls, device=device, event_overhead_s=overhead_s)
 
     is_long = agreed(warmup_s[-1] > LONG_STEP_S)
@@ -154,12 +155,12 @@ def trace_step(
         turn.prepare()
         check_collectives(len(look_for_unseen(turn, calls, device=device)[1].works), calls)
     quiet_machine = QuietMachine(device) if alone() else None
-    repeats = min(repeats, 3) if len(calls) > MANY_CALLS else repeats
+    repeats = min(repeats, FEWEST) if len(calls) > MANY_CALLS else repeats
     bare: list[float] = []
     timelines: list[Timeline] = []
     begin = time.perf_counter()
     while agreed(
-        len(bare) < repeats
+        (len(bare) < repeats and not agree(bare))
         or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS and precision(bare) > PRECISE)
     ):
         between()

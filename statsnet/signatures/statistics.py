@@ -86,3 +86,16 @@ def faster_half(times_s: Sequence[float]) -> list[float]:
     signature's `unexplained_share` reached 0.29 on a busy machine."""
     limit_s = sorted(times_s)[: max(2, (len(times_s) + 1) // 2)][-1]
     return [time_s for time_s in times_s if time_s <= limit_s]
+
+
+FEWEST, ALIKE = 3, 0.02
+"""With only two times of a step, nobody could tell which one was disturbed. Of three, the faster two must differ by
+less than this share."""
+
+
+def agree(times_s: Sequence[float]) -> bool:
+    """Whether there are FEWEST times, and the faster half of them are alike."""
+    if len(times_s) < FEWEST:
+        return False
+    faster = faster_half(times_s)
+    return max(faster) < (1 + ALIKE) * min(faster)

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Protocol
 
 from statsnet.measure.network_file import digest, written
@@ -156,6 +157,7 @@ def reference_work(mode: str, dtype: str) -> str:
     return f"sha256:{hashlib.sha256(repr((WORK_VERSION, mode, dtype, BLOCKS)).encode()).hexdigest()}"
 
 
+@cache
 def reference_network(mode: str, dtype: str) -> str:
     """The source of the reference network."""
     blocks = [(Placed(kind=kind, config=config), 1) for kind, config in BLOCKS]

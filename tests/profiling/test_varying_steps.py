@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable
@@ -15,10 +16,13 @@ from statsnet.errors import WorkloadError
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.measure.turns import PausingClock
+from statsnet.profiling.alike import Alike, StepsVary
 from statsnet.profiling.representatives import Work, choose
 from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.profiling.trace import captured
 from statsnet.profiling.varying import is_known, mean_samples
-from statsnet.workloads import build, make_step
+from statsnet.signatures.statistics import agree
+from statsnet.workloads import Successive, build, make_step
 from statsnet.workloads.trees import copied, same_state, state_of
 
 WIDTH = 16
@@ -231,6 +235,27 @@ def test_a_model_that_counts_its_steps_is_averaged_too() -> None:
     found = profiled(counting)
     assert found.signature.measurements[0].variation is not None
     assert found.signature.calls_per_step == pytest.approx(1.5, abs=0.3)
+
+
+def test_of_slow_steps_the_profiled_ones_show_whether_they_are_alike() -> None:
+    lengths, linear = itertools.count(1), nn.Linear(WIDTH, WIDTH)
+    turn = Successive(lambda _: linear(torch.ones(next(lengths), WIDTH)), itertools.repeat(0), lambda _: None)
+
+    def alike(step_s: float) -> Alike:
+        return Alike(lambda _, by: captured(turn, device="cpu", phases=None, by=by), turn, "cpu", step_s)
+
+    slow = alike(1.0)
+    slow.look()
+    with pytest.raises(StepsVary):
+        slow.profile(0.0)
+    with pytest.raises(StepsVary):
+        alike(0.1)  # captured once more at once
+
+
+def test_of_three_steps_two_must_agree() -> None:
+    assert agree([1.0, 1.5, 1.01])
+    assert not agree([1.0, 1.5, 1.05])
+    assert not agree([1.0, 1.0])
 
 
 def test_steps_that_are_alike_have_no_variation() -> None:
