@@ -67,8 +67,8 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = True) 
     """At most MOST_LAYERS scaled products, whose dense multiply-adds sum to at most `macs`.
 
     Dims are multiples of `quantum`, or as they were where they are smaller. If `signed`, repeats may be negative: from
-    layers of several sizes, sums then reach what only larger ones do; without, a few small layers miss it. Raises UsageError if there are no products,
-    or if the budget is less than the smallest scaled layer takes.
+    layers of several sizes, sums then reach what only larger ones do; without, small ones miss it.
+    Raises UsageError if there are no products, or if the budget is less than the smallest scaled layer takes.
     """
     originals = _originals(manifest)
     if not originals:
@@ -192,8 +192,9 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
     time_share = math.fsum(r.time_share or 0.0 for r in left_out)
     minus = [layer.name for layer in layers if layer.repeats < 0]
     words = (
-        f"by predicted stall-free cycles, relative speeds are within {_spread_of(ratio[: len(USUAL)]):.1%} of the suite's between any two of "
-        f"{len(USUAL)} arrays and dataflows whose sides are powers of two, and within {_spread_of(ratio):.1%} with "
+        "by predicted stall-free cycles, relative speeds "
+        f"are within {_spread_of(ratio[: len(USUAL)]):.1%} of the suite's between any two of {len(USUAL)} "
+        f"arrays and dataflows whose sides are powers of two, and within {_spread_of(ratio):.1%} with "
         f"{len(SPREAD) - len(USUAL)} of any size; the multiply-adds that the layers stand for are {macs:.1%} of the "
         "suite's",
         f"not preserved: the utilisation of a single layer, which moves by up to {moved:.0%} on one of these arrays",

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -52,7 +51,8 @@ def _designs(shapes: Iterable[tuple[int, int]]) -> tuple[Design, ...]:
 CHECKED = ((16, 16), (32, 32), (128, 128))
 """Arrays that benchmarks/presilicon.py checks scaled layers on: no others are kept out of the spread."""
 
-USUAL = _designs(product((8, 16, 32, 64, 128, 256), repeat=2))
+_SIDES = (8, 16, 32, 64, 128, 256)
+USUAL = _designs((rows, columns) for rows in _SIDES for columns in _SIDES)
 """Arrays as they are built: both sides are powers of two. All pairs but the CHECKED are there: many weights fit a few
 of them, and are far off on the others."""
 
@@ -73,9 +73,9 @@ def cycle_table(dims: np.ndarray, designs: Sequence[Design]) -> np.ndarray:
     return table
 
 
-def cycles(of: Product, design: Design) -> int:
+def cycles(product: Product, design: Design) -> int:
     """Stall-free cycles of one of the dense products."""
-    return int(cycle_table(dims_of([of]), [design])[0, 0])
+    return int(cycle_table(dims_of([product]), [design])[0, 0])
 
 
 def dims_of(products: Sequence[Product]) -> np.ndarray:
