@@ -43,6 +43,10 @@ from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.units import format_quantity, parse_count
 
+UNSIGNED = "scaled, unsigned"
+SCALED = {"scaled": True, UNSIGNED: False}
+"""Way -> whether layers may count negatively."""
+
 ARRAYS, ZIGZAG, GENZ = "systolic arrays", "ZigZag", "GenZ"
 DESIGNS = tuple(Design(size, size, dataflow) for size in (16, 32, 128) for dataflow in DATAFLOWS)
 
@@ -72,7 +76,7 @@ def main() -> int:
     options = parser(__doc__)
     options.add_argument("--mixes", nargs="+", default=list(MIXES), metavar="MIX")
     options.add_argument("--modes", default="inference", help="inference, training or both, with a comma")
-    options.add_argument("--macs", help="default: a thousandth of one step of each workload, from 1M to 50M")
+    options.add_argument("--macs", help="default: 50M, or half of one step of each workload where that is less")
     options.add_argument("--quantum", type=int, default=32)
     options.add_argument("--scalesim", metavar="PYTHON")
     options.add_argument("--zigzag", metavar="PYTHON")
@@ -108,9 +112,8 @@ def rows_of_mix(
     """All ways for one mix."""
     manifest = manifest_of_mix(mix)
     budget = usual_macs(manifest) if macs is None else macs
-    small = scaled(manifest, macs=budget, quantum=quantum)
-    smaller = {"scaled": small, "scaled, signed": scaled(manifest, macs=budget, quantum=quantum, signed=True)}
-    distinct, few = layers_of(manifest), layers_of(small)
+    smaller = {way: scaled(manifest, macs=budget, quantum=quantum, signed=signed) for way, signed in SCALED.items()}
+    distinct, few = layers_of(manifest), layers_of(smaller[UNSIGNED])
     count = len(few.products)
     ways: dict[str, Layers] = {
         "distinct": distinct,
@@ -200,7 +203,7 @@ def table(rows: Sequence[PresiliconRow]) -> str:
     return markdown_table(head, lines)
 
 
-WAYS = ("scaled", "scaled, signed", "every dim halved", "random layers", "most expensive layers")
+WAYS = ("scaled", UNSIGNED, "every dim halved", "random layers", "most expensive layers")
 WIDTH = 0.16
 
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--macs", metavar="N",
-    help="Multiply-adds of all layers that are sampled (default: half of one step of each workload) or scaled (a "
-    "thousandth, from 1M to 50M).",
+    help="Multiply-adds of all layers that are sampled (default: half of one step of each workload) or scaled "
+    "(50M, or half where that is less).",
 )  # fmt: skip
 @layers.scaling("With scaled layers")
 @layers.reference

@@ -30,8 +30,8 @@ def scaling(only_with: str) -> Callable[[Any], Any]:
 
     def added(command: Any) -> Any:
         signed = click.option(
-            "--signed", is_flag=True,
-            help=f"{only_with}: let some layers count negatively, which comes nearer to the mix.",
+            "--signed/--unsigned", default=True, show_default=True,
+            help=f"{only_with}: may some layers count negatively? That comes much nearer to the mix.",
         )  # fmt: skip
         quantum = click.option(
             "--quantum", type=Whole(1, 4096), metavar="N",

@@ -15,17 +15,19 @@ from scipy.optimize import nnls
 PRICES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Powers of a column's cost by which its gain is divided."""
 
-BEST_STARTS = 5
+BEST_STARTS = 2
 """Greedy selections that are improved by exchanges."""
 
 MOST_EXCHANGES = 20
+DROPPED = 8
+"""How many columns are tried for each exchange: those without which the rest is nearest."""
 TRIED = 6
 """How many of the most promising columns are tried exactly for each exchange."""
 
 HELPS = 0.999
 """An exchange is made if the error falls below this share of what it was."""
 
-RIDGE = 1e-4
+RIDGE = 1e-5
 """What weights of either sign cost, by the squares of their columns' lengths. Without it, large ones of opposite signs
 would all but cancel each other, and enlarge every error of a simulation."""
 
@@ -115,6 +117,8 @@ def _greedy(given: _Problem, price: float) -> tuple[int, ...]:
 def _exchanged(given: _Problem, current: Choice) -> Choice:
     for _ in range(MOST_EXCHANGES):
         rests = [tuple(p for p in current.places if p != dropped) for dropped in current.places]
+        if len(rests) > DROPPED:
+            rests = sorted(rests, key=lambda rest: given.fitted(rest).error)[:DROPPED]
         if len(current.places) < given.most:
             rests.append(current.places)
         tried = (given.fitted((*rest, new)) for rest in rests for new in _promising(given, rest))

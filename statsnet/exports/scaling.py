@@ -23,18 +23,19 @@ from statsnet.signatures.operators import REAL
 from statsnet.signatures.products import Product
 from statsnet.units import plural
 
-MOST_LAYERS = 24
+MOST_LAYERS = 48
 
-USUAL_MACS, FEWER, LEAST_MACS = 50_000_000, 1000, 1_000_000
-"""The budget if none is given: so many times fewer multiply-adds than one step of each member, in these bounds."""
+USUAL_MACS, FEWER = 50_000_000, 2
+"""The budget if none is given, at most so many times fewer multiply-adds than one step of each member. It does not
+shrink with the suite: what a layer needs to keep a large array busy does not either."""
 
 DIGITS = 6
 """Of repeats, so that the last bits of sums, which differ between processors, do not reach the files."""
 COVERED = 0.999
 """Products with this share of the multiply-adds are cut; the repeats stand for all."""
 
-USUAL_COUNT = 1.7
-"""How much the cycles of a design that is usual count beside those of another, as they are fewer."""
+USUAL_COUNT = 4.0
+"""How much the cycles of a design that is usual count beside those of another."""
 
 OPERANDS_COUNT = 0.02
 """How much the elements of inputs, weights and outputs count beside one design's cycles: a tie-break, as small layers
@@ -59,15 +60,15 @@ class _Original:
 
 def usual_macs(manifest: Manifest) -> int:
     """The budget for a manifest if none is given."""
-    return min(USUAL_MACS, max(LEAST_MACS, int(manifest.suite_macs / FEWER)))
+    return max(1, min(USUAL_MACS, int(manifest.suite_macs / FEWER)))
 
 
-def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = False) -> Manifest:
+def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = True) -> Manifest:
     """At most MOST_LAYERS scaled products, whose dense multiply-adds sum to at most `macs`.
 
     Dims are multiples of `quantum`, or as they were where they are smaller. If `signed`, repeats may be negative: from
-    layers of several sizes, sums then reach what only larger ones do. Raises UsageError if there are no products,
-    or if the budget is less than the smallest scaled layer takes.
+    layers of several sizes, sums then reach what only larger ones do; without, small ones miss it.
+    Raises UsageError if there are no products, or if the budget is less than the smallest scaled layer takes.
     """
     originals = _originals(manifest)
     if not originals:
@@ -173,21 +174,29 @@ def features(dims: np.ndarray) -> np.ndarray:
 _COUNTS = np.array([USUAL_COUNT if design in USUAL else 1.0 for design in SPREAD] + [OPERANDS_COUNT] * 3)
 
 
+def _spread_of(ratio: np.ndarray) -> float:
+    """The largest error of a relative speed between two designs, given the ratio of the cycles on each."""
+    return float(ratio.max() / ratio.min() - 1) if ratio.min() > 0 else math.inf
+
+
 def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequence[Layer]) -> Manifest:
     """The scaled manifest, with what it leaves out, and what it does not preserve in words."""
     reasons = [(layer, why) for layer in manifest.layers if (why := layer.reason_against_products)]
     left_out = left_out_of(reasons, manifest.totals)
     before = total_cycles([(o.product, o.repeats) for o in originals], SPREAD)
     after = total_cycles([(layer.products[0], layer.repeats) for layer in layers], SPREAD)
-    worst = float(np.max(np.abs(after / before - 1)))
+    ratio = after / before
     scalings = [layer.scaling for layer in layers if layer.scaling]
     moved = max((abs(s.prediction.largest_change) for s in scalings), default=0.0)
     macs = math.fsum(s.macs_share for s in scalings)
     time_share = math.fsum(r.time_share or 0.0 for r in left_out)
     minus = [layer.name for layer in layers if layer.repeats < 0]
     words = (
-        f"predicted stall-free cycles of all layers are within {worst:.1%} of the suite's on the {len(SPREAD)} arrays "
-        f"and dataflows of the spread; the multiply-adds that they stand for are {macs:.1%} of the suite's",
+        "by predicted stall-free cycles, relative speeds "
+        f"are within {_spread_of(ratio[: len(USUAL)]):.1%} of the suite's between any two of {len(USUAL)} "
+        f"arrays and dataflows whose sides are powers of two, and within {_spread_of(ratio):.1%} with "
+        f"{len(SPREAD) - len(USUAL)} of any size; the multiply-adds that the layers stand for are {macs:.1%} of the "
+        "suite's",
         f"not preserved: the utilisation of a single layer, which moves by up to {moved:.0%} on one of these arrays",
         "not preserved: which operands stay in a buffer or cache, because working sets are smaller; so stalls, "
         "bandwidth and the energy of memories differ",
