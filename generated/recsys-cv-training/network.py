@@ -539,21 +539,27 @@ class Conv(Block):
 
 
 class Linear(Block):
-    """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs."""
+    """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs. The layer is
+    used so many times in a row, each time on other rows, as in a loop over time steps: it finds its weight in a cache,
+    and the weight's gradients are added up."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",
-        weight_first_axis_in: bool = False,
+        weight_first_axis_in: bool = False, uses: int = 1,
     ) -> None:
-        super().__init__(rows, inputs)
+        super().__init__(rows * uses, inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
         self.weight = nn.Parameter(torch.randn(shape) / math.sqrt(inputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
+        self.rows, self.uses = rows, uses
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
+        return self.layer(x) if self.uses == 1 else torch.cat([self.layer(part) for part in x.split(self.rows)])
+
+    def layer(self, x: Tensor) -> Tensor:
         if not self.weight_first_axis_in:
             y = F.linear(x, self.weight, self.bias)
         elif self.bias is None:

@@ -116,11 +116,16 @@ def laid_out_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
 ''')
 
 WITHOUT_OPERATORS = '''\
-def without_operators(proxy: Proxy, of_towers: Iterable[Any]) -> list[Any]:
-    """Without those of towers that are an operator by itself. They have no backward pass: a model's backward
+@cache
+def have_backward(proxy: Proxy) -> tuple[bool, ...]:
+    """For each tower whether it has a backward pass. One that is an operator by itself has none: a model's backward
     operators are among them."""
-    pairs = zip(proxy.towers, of_towers, strict=True)
-    return [value for tower, value in pairs if not isinstance(tower[0], Operator)]
+    return tuple(not isinstance(tower[0], Operator) for tower in proxy.towers)
+
+
+def without_operators(proxy: Proxy, of_towers: Iterable[Any]) -> list[Any]:
+    """Without those of towers that have no backward pass."""
+    return list(itertools.compress(of_towers, have_backward(proxy)))
 '''
 
 TRAINING_STEP = Template('''\
