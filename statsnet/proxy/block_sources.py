@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -40,10 +40,12 @@ def block_sources(placed: list[Placed], collectives: Sequence[Config]) -> str:
     return "\n\n\n".join(dict.fromkeys(p.strip() for p in pieces))
 
 
-@cache
-def _source(item: Any) -> str:
-    """Found once: finding it parses the whole file."""
+def _find_source(item: Any) -> str:
     return inspect.getsource(item).replace("  # fmt: skip", "")
+
+
+_source: Callable[[Any], str] = cache(_find_source)
+"""Found once: finding it parses the whole file."""
 
 
 def _names(values: Iterable[Any]) -> set[str]:
