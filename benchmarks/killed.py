@@ -1,6 +1,7 @@
 """Is anything lost, half-written or left running when a command is killed, or meets a full disk?
 
     python benchmarks/killed.py [--times 50] [--commands profile,synthesize,run,search] [--by KILL,TERM,INT,HUP,full]
+                                [-o FILE]
     python benchmarks/killed.py --kept build/killed.csv
 
 Each command is started in a folder that holds what an earlier run of it wrote. Every second time a signal ends it
@@ -8,11 +9,13 @@ after a random part of the time that it takes, else at a random one of the chang
 disk that is full from such a change on. Then: what it writes is what it was before, or new and whole; no process of it
 lives; nothing else lies in the folder but what the next run may sweep, or nothing at all if the command could end by
 itself; and the same command, started once more, succeeds and sweeps it. Printed for each command: how often it was
-stopped, in how many of these it had ended before, and what was wrong.
+stopped, how often it had ended before, and how often something was wrong. Each is stopped until it was so often in all
+runs that the table -o counts; it is written after every few.
 """
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import multiprocessing.context
 import os
@@ -22,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import csv_tables, interrupted
@@ -48,12 +51,15 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "profile": PROFILE,
     "synthesize": SYNTHESIZE,
     "run": ("run", "proxy", "--processes", "2", "--min-time", "20ms", "--max-time", "100ms", "--json", "result.json"),
-    "search": (*SYNTHESIZE[:-1], "searched", "--trials", "3"),
+    "search": (*SYNTHESIZE[:-1], "searched", "--trials", "2"),
 }
 FORK = multiprocessing.get_context("fork")
 """What a command imports first takes long and writes nothing: all of them begin behind it."""
 
 Forked = multiprocessing.context.ForkProcess
+AT_ONCE = 10
+"""After so many the command must succeed once more, and the counts are written."""
+
 LIVES_ON_S = 20.0
 """The server that forks processes sees that its command has ended when it has imported what it is importing."""
 
@@ -64,9 +70,17 @@ class KilledRow:
 
     command: str
     by: str
-    killed: int
-    had_ended: int
-    wrong: int
+    killed: int = 0
+    had_ended: int = 0
+    wrong: int = 0
+
+    def and_then(self, later: KilledRow) -> KilledRow:
+        return replace(
+            self,
+            killed=self.killed + later.killed,
+            had_ended=self.had_ended + later.had_ended,
+            wrong=self.wrong + later.wrong,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,21 +101,29 @@ def main() -> int:
     options.add_argument("-o", "--output", type=Path, default=Path("build/killed.csv"))
     options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, kill nothing")
     chosen = options.parse_args()
-    rows = csv_tables.read(chosen.kept, KilledRow) if chosen.kept else []
-    if not chosen.kept:
-        with tempfile.TemporaryDirectory() as folder:
-            place = _Place(Path(folder))
-            wanted, order = chosen.commands.split(","), [*COMMANDS]
-            for name in order[: 1 + max(map(order.index, wanted))]:  # each needs what those before have written
-                if place.run(name) != 0:
-                    raise StatsNetError(f"{name} does not work here", cause=place.said())
-            for name in wanted:
-                for by in chosen.by.split(","):
-                    rows.append(_killed(place, name, by, chosen.times, random.Random(chosen.seed)))
-                    csv_tables.write(chosen.output, KilledRow, rows, one_machine=False)
+    rows = csv_tables.read(chosen.kept, KilledRow) if chosen.kept else _stopped(chosen)
     head = ("command", "by", "killed", "had ended before", "wrong")
     print(markdown_table(head, ((r.command, r.by, str(r.killed), str(r.had_ended), str(r.wrong)) for r in rows)))
     return int(any(row.wrong for row in rows))
+
+
+def _stopped(chosen: argparse.Namespace) -> list[KilledRow]:
+    rows = {(row.command, row.by): row for row in csv_tables.read_kept(chosen.output, KilledRow)}
+    with tempfile.TemporaryDirectory() as folder:
+        place = _Place(Path(folder))
+        wanted, order = chosen.commands.split(","), [*COMMANDS]
+        for name in order[: 1 + max(map(order.index, wanted))]:  # each needs what those before have written
+            if place.run(name) != 0:
+                raise StatsNetError(f"{name} does not work here", cause=place.said())
+        for name in wanted:
+            for by in chosen.by.split(","):
+                row = rows.get((name, by), KilledRow(command=name, by=by))
+                while row.killed < chosen.times:
+                    chance = random.Random(f"{chosen.seed} {row.killed + row.had_ended}")
+                    row = row.and_then(_killed(place, name, by, min(AT_ONCE, chosen.times - row.killed), chance))
+                    rows[name, by] = row
+                    csv_tables.write(chosen.output, KilledRow, [*rows.values()], one_machine=False)
+    return [*rows.values()]
 
 
 def _killed(place: _Place, name: str, by: str, times: int, chance: random.Random) -> KilledRow:

@@ -4,9 +4,10 @@
 
 An attacker has the signatures of all 25 members of a family at level full, with a batch of 8, and one more signature of
 one of them, at some level and some batch. The attacker brings the library to that level and takes the member whose
-signature is nearest; of several that are equally near, any. Counted on fake tensors, so sizes and counts tell members
-apart, but no times: the attack knows less than times would tell. Printed per level: how often it finds the member, with
-a 95 % interval (Wilson), beside chance; and how many members have the very same counts.
+signature is nearest; of several that are equally near, any. Counted on fake tensors, so sizes, counts and what works in
+lower precision under autocast tell members apart, but no times: the attack knows less than times would tell. Printed
+per level: how often it finds the member, with a 95 % interval (Wilson), beside chance; and how many members have the
+very same counts.
 
 An attacker who can run all members with the same batch, software and settings does more: compares whole files. How
 often this finds the member is printed, too: 1 ÷ the number of members whose counts are the same file.
@@ -26,11 +27,13 @@ from benchmarks import look_alikes
 from benchmarks.console import parser, report, start
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.autocast_shares import told_of_autocast
 from statsnet.profiling.costs import cost_of
-from statsnet.profiling.tasks import ProfileWorkload
+from statsnet.profiling.tasks import Profile, ProfileWorkload, phases_of
 from statsnet.progress import Progress
 from statsnet.signatures.levels import LEVELS, coarsen
 from statsnet.signatures.model import Level, Signature
+from statsnet.workloads import BuiltWorkload, Step
 
 LIBRARY_BATCH = 8
 
@@ -79,6 +82,15 @@ def _all_trials(chosen: argparse.Namespace) -> list[TrialRow]:
     return rows
 
 
+@dataclass(frozen=True, kw_only=True)
+class _CountedUnderAutocast(ProfileWorkload):
+    """What is measured is told of autocast, and what is only counted is not: here it is, too."""
+
+    def _count(self, built: BuiltWorkload, step: Step) -> Profile:
+        profile = super()._count(built, step)
+        return replace(profile, signature=told_of_autocast(profile.signature, step, "cpu", phases_of(step)))
+
+
 def family_of(family: str, batch: int, *, held_out: bool = False) -> dict[str, Signature]:
     depths, widths = (look_alikes.HELD_OUT if held_out else look_alikes.FAMILIES)[family]
     signatures = {}
@@ -88,7 +100,7 @@ def family_of(family: str, batch: int, *, held_out: bool = False) -> dict[str, S
             overrides = {"layers": depth, "hidden": width}
             target = f"{look_alikes.__file__}:{family}"
             model = Model(target=target, mode="inference", batch=batch, overrides=overrides)
-            task = ProfileWorkload(model=model, device="meta")
+            task = _CountedUnderAutocast(model=model, device="meta")
             signatures[f"{depth}x{width}"] = task.run(Context()).signature
     return signatures
 
@@ -122,6 +134,7 @@ def features_of(signature: Signature) -> dict[str, float]:
     changes), and how many operators read tensors of each size."""
     sums: dict[str, float] = defaultdict(float)
     for cluster in signature.clusters:
+        sums[f"lower {cluster.op}"] += cluster.autocast_share or 0.0
         sums[f"calls {cluster.op}"] += cluster.calls
         sums[f"flops {cluster.op}"] += cluster.calls * (cluster.flops or 0.0)
         sums[f"bytes {cluster.op}"] += cluster.calls * (cluster.bytes_moved or 0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 HOSTILE: tuple[Any, ...] = (
@@ -56,13 +57,13 @@ class Choices:
         return values[self.below(len(values))]
 
 
-def changed_document(document: Any, choices: Choices) -> Any:
-    """A JSON document with some of its values replaced, left out, doubled or exchanged, in place where that can be."""
-    places = list(_places(document))
+def changed_document(text: bytes, choices: Choices) -> Any:
+    """The JSON document in a text, with some of its values replaced, left out, doubled or exchanged."""
+    document, places = json.loads(text), _places_in(text)
     for _ in range(choices.one_of(CHANGES)):
         if not places:
             return _hostile(choices)
-        holder, key = choices.one_of(places)
+        holder, key = _found(document, choices.one_of(places))
         if not _has(holder, key):  # an earlier change has taken it away
             continue
         kind = choices.below(8)
@@ -74,7 +75,7 @@ def changed_document(document: Any, choices: Choices) -> Any:
         elif kind == 4:
             del holder[key]
         elif kind == 5:
-            other, name = choices.one_of(places)
+            other, name = _found(document, choices.one_of(places))
             holder[key] = json.loads(json.dumps(other[name])) if _has(other, name) else None
         elif kind == 6 and isinstance(holder, list):
             holder.insert(key, json.loads(json.dumps(holder[key])))
@@ -117,17 +118,38 @@ def changed_bytes(content: bytes, choices: Choices) -> bytes:
     return bytes(changed)
 
 
-def _places(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
-    """Every value within, by what holds it and its key there. Of long lists the first ones, which are like the rest."""
-    if depth > MOST_DEPTH:
+Place = tuple[Any, ...]
+"""The keys on the way to a value."""
+
+
+@lru_cache(1000)
+def _places_in(text: bytes) -> Sequence[Place]:
+    return list(_places(json.loads(text)))
+
+
+def _places(value: Any, at: Place = ()) -> Iterator[Place]:
+    """Every value within. Of long lists the first ones, which are like the rest."""
+    if len(at) > MOST_DEPTH:
         return
     keys: Sequence[Any] = list(value) if isinstance(value, dict) else ()
     if isinstance(value, list):
         keys = range(min(len(value), 8))
     for key in keys:
-        yield value, key
-        yield from _places(value[key], depth + 1)
+        yield (*at, key)
+        yield from _places(value[key], (*at, key))
+
+
+def _found(document: Any, place: Place) -> tuple[Any, Any]:
+    """What holds the value at this place, and its key there. An empty list where there is no such place any more."""
+    *way, last = place
+    for key in way:
+        if not _has(document, key):
+            return [], last
+        document = document[key]
+    return document, last
 
 
 def _has(holder: Any, key: Any) -> bool:
-    return key in holder if isinstance(holder, dict) else key < len(holder)
+    if isinstance(holder, dict):
+        return key in holder
+    return isinstance(holder, list) and isinstance(key, int) and key < len(holder)

@@ -59,7 +59,7 @@ from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.mix_file import load_mix_file
 from statsnet.signatures.mix_request import parse_mix
-from statsnet.signatures.storage import load_fit, load_result, load_scenario, load_signature, load_spec
+from statsnet.signatures.storage import load_fit, load_result, load_scenario, load_signature, load_spec, validate
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.study import Study
 from statsnet.synthesis.study_storage import OwnJournal
@@ -100,7 +100,7 @@ class Reader:
         if not self.document or choices.below(8) == 0:
             return changed_bytes(seed, choices)
         packed_too = seed.startswith(b"\x1f\x8b")
-        document = changed_document(json.loads(_unpacked(seed) if packed_too else seed), choices)
+        document = changed_document(_unpacked(seed) if packed_too else seed, choices)
         if isinstance(document, dict) and "id" in document:
             with contextlib.suppress(ValueError, TypeError):  # it holds what has no canonical form
                 document["id"] = content_id(document)
@@ -121,13 +121,13 @@ def _unpacked(seed: bytes) -> bytes:
 def _changed_line(seed: bytes, choices: Choices) -> bytes:
     lines = seed.splitlines()
     at = choices.below(len(lines))
-    lines[at] = json.dumps(changed_document(json.loads(lines[at]), choices)).encode()
+    lines[at] = json.dumps(changed_document(lines[at], choices)).encode()
     return b"\n".join(lines) + b"\n"
 
 
 def look_once() -> None:
-    """From now on what was read is looked at in one way, chosen by the file's content. Of many inputs, all ways see
-    some, and each input takes a part of the time."""
+    """From now on what was read is looked at in one way, chosen by the file's content, and seldom in one of those that
+    draw. Of many inputs, all ways see some, and each input takes a small part of the time."""
     global _looks_once
     _looks_once = True
 
@@ -135,9 +135,18 @@ def look_once() -> None:
 _looks_once = False
 
 
-def _look(path: Path, *looks: Callable[[], object]) -> None:
+SELDOM = 128
+"""One in so many inputs is drawn: a picture or a table on a terminal takes as long as reading a hundred files."""
+
+
+def _look(path: Path, *looks: Callable[[], object], drawn: Sequence[Callable[[], object]]) -> None:
     """In all these ways, each of which may refuse what the others take."""
-    for look in (looks[zlib.crc32(path.read_bytes()) % len(looks)],) if _looks_once else looks:
+    chosen = [*looks, *drawn]
+    if _looks_once:
+        turn, number = divmod(zlib.crc32(path.read_bytes()), SELDOM)
+        kind = looks if number else drawn
+        chosen = [*kind[turn % max(1, len(kind)) :]][:1]
+    for look in chosen:
         with contextlib.suppress(StatsNetError):
             look()
 
@@ -147,7 +156,7 @@ def _signature(path: Path) -> None:
     clusters = signature.clusters
     _look(
         path,
-        lambda: _shown(signature_report(signature)),
+        lambda: signature_report(signature),
         lambda: coarsen(signature, "coarse", cost_of),
         lambda: coarsen(signature, "statistical", cost_of),
         lambda: _each(clusters, lambda c: cost_of(c.op, c.args, c.outputs)),
@@ -158,6 +167,7 @@ def _signature(path: Path) -> None:
         lambda: manifest_of_signature(signature, "signature"),
         lambda: problems_of_signature(signature, coarse_arguments),
         lambda: signature_section("signature", signature),
+        drawn=[lambda: _shown(signature_report(signature))],
     )
 
 
@@ -181,28 +191,32 @@ def _spec(path: Path) -> None:
     spec = load_spec(path)
     _look(
         path,
-        lambda: _shown(proxy_report(spec, None)),
+        lambda: proxy_report(spec, None),
         lambda: proxy_section("proxy", spec, None, None),
         lambda: source_of(spec),
         lambda: audit_file(path, path.name),
+        drawn=[lambda: _shown(proxy_report(spec, None))],
     )
 
 
 def _fit(path: Path) -> None:
     fit = load_fit(path)
-    spec = _shipped_spec() if fit.simulation is None else seeds.simulator_proxy_of_two().spec
+    spec = _small_spec() if fit.simulation is None else seeds.simulator_proxy_of_two().spec
     _look(
         path,
-        lambda: _shown(fit_report(fit)),
+        lambda: fit_report(fit),
         lambda: None if fit.simulation is None else manifest_of_simulation(spec, fit),
         lambda: proxy_section("proxy", spec, fit, None),
         lambda: texts_of(spec, fit),
+        drawn=[lambda: _shown(fit_report(fit))],
     )
 
 
 @cache
-def _shipped_spec() -> ProxySpec:
-    return load_spec(seeds.ROOT / "generated" / "recsys-cv-inference" / "spec.json")
+def _small_spec() -> ProxySpec:
+    document = json.loads(seeds.specs()[0])
+    spec: ProxySpec = validate(document, document["kind"])
+    return spec
 
 
 def _result(path: Path) -> None:
@@ -210,9 +224,10 @@ def _result(path: Path) -> None:
     both = [NamedResult(name=name, result=result) for name in ("a", "b")]
     _look(
         path,
-        lambda: _shown(validation_report(result)),
+        lambda: validation_report(result),
         lambda: result_section("result", result),
-        lambda: _shown(standings_report(standings(both))),
+        lambda: standings_report(standings(both)),
+        drawn=[lambda: _shown(validation_report(result)), lambda: _shown(standings_report(standings(both)))],
     )
 
 
@@ -221,10 +236,14 @@ def _scenario(path: Path) -> None:
     both = [NamedScenario(name=name, result=result) for name in ("a", "b")]
     _look(
         path,
-        lambda: _shown(scenario_report(result)),
+        lambda: scenario_report(result),
         lambda: scenario_section("scenario", result),
-        lambda: _shown(scenario_standings_report(scenario_standings(both))),
+        lambda: scenario_standings_report(scenario_standings(both)),
         lambda: audit_file(path, path.name),
+        drawn=[
+            lambda: _shown(scenario_report(result)),
+            lambda: _shown(scenario_standings_report(scenario_standings(both))),
+        ],
     )
 
 
@@ -232,10 +251,15 @@ def _search(path: Path) -> None:
     search = load_search(path)
     _look(
         path,
-        lambda: proxy_section("proxy", _shipped_spec(), None, search),
-        lambda: front_svg(search),
+        lambda: proxy_section("proxy", _small_spec(), None, search),
         lambda: audit_file(path, path.name),
+        drawn=[lambda: front_svg(search)],
     )
+
+
+def _device(path: Path) -> None:
+    record = load_record(path)
+    _look(path, lambda: record_report(record), drawn=[lambda: _shown(record_report(record))])
 
 
 def _cache(path: Path) -> None:
@@ -279,8 +303,7 @@ READERS: dict[str, Reader] = {
         Reader(name="result.json", read=_result, seeds=result_seeds.results, document=True),
         Reader(name="scenario.json", read=_scenario, seeds=result_seeds.scenarios, document=True),
         Reader(name="search.json", read=_search, seeds=result_seeds.searches, document=True),
-        Reader(name="device.json", read=lambda p: _shown(record_report(load_record(p))), seeds=seeds.devices,
-               document=True),
+        Reader(name="device.json", read=_device, seeds=seeds.devices, document=True),
         Reader(name="trace.json", read=read_kineto, seeds=seeds.traces, document=True),
         Reader(name="execution_trace.json", read=read_execution_trace, seeds=seeds.execution_traces, document=True),
         Reader(name="ncu.csv", read=read_counters, seeds=seeds.counters),

@@ -127,12 +127,12 @@ def simulator_proxy_of_two() -> SimulatorProxy:
 
 
 def devices() -> list[bytes]:
-    """Of the smallest records the two smallest models, packed and not."""
+    """Of the smallest records the smallest model, packed and not."""
     paths = sorted((ROOT / "profiles_db" / "devices").glob("*.json.gz"), key=lambda path: path.stat().st_size)[:3]
     made = []
     for path in paths:
         record = json.loads(gzip.decompress(path.read_bytes()))
-        models = sorted(record["models"], key=lambda model: len(json.dumps(model)))[:2]
+        models = sorted(record["models"], key=lambda model: len(json.dumps(model)))[:1]
         for model in models:
             model["trees"] = _first_tree(model["trees"])
         made.append(json.dumps({**record, "models": models, "exact": record["exact"][:FEW]}).encode())
@@ -154,7 +154,7 @@ def traces() -> list[bytes]:
     """A step on a CPU as torch records it, and the same with kernels as a GPU has them."""
     recorded = json.loads(_recorded()[0])
     events = [e for e in recorded["traceEvents"] if e.get("cat") in ("cpu_op", "user_annotation")]
-    recorded = {"schemaVersion": 1, "traceEvents": events[: 3 * FEW]}
+    recorded = {"schemaVersion": 1, "traceEvents": events[: 2 * FEW]}
     first = next(e for e in recorded["traceEvents"] if e.get("cat") == "cpu_op")
     on_gpu = {**recorded, "traceEvents": [*recorded["traceEvents"], *_kernels(first)]}
     on_gpu["deviceProperties"] = [{"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132}]
@@ -183,7 +183,7 @@ def trace_without_shapes() -> bytes:
 
 def execution_traces() -> list[bytes]:
     recorded = json.loads(_recorded()[1])
-    return [json.dumps({**recorded, "nodes": recorded["nodes"][: 3 * FEW]}).encode()]
+    return [json.dumps({**recorded, "nodes": recorded["nodes"][: 2 * FEW]}).encode()]
 
 
 @cache

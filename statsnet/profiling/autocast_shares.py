@@ -38,6 +38,11 @@ def with_autocast_shares(signature: Signature, step: Step, device: str, phases: 
         return signature
     if device == "cpu" and (signature.memory.peak_bytes or 0) > MOST_MEMORY * memory_at_hand_bytes():
         return signature
+    return told_of_autocast(signature, step, device, phases)
+
+
+def told_of_autocast(signature: Signature, step: Step, device: str, phases: Phases) -> Signature:
+    """As `with_autocast_shares`, however long the step is."""
 
     def run() -> None:
         with torch.autocast(device, dtype=torch.bfloat16):

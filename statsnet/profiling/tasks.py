@@ -136,7 +136,7 @@ class ProfileWorkload(CountableTask[Profile]):
         calls: list[OpCall] = []
 
         def capture() -> None:
-            calls[:] = captured(lambda: step(index), device="meta", phases=_phases(step), has_run=False)
+            calls[:] = captured(lambda: step(index), device="meta", phases=phases_of(step), has_run=False)
 
         step.prepare(index)
         # One run for both: a step of long recurrent layers takes minutes on fake tensors.
@@ -189,7 +189,7 @@ class ProfileWorkload(CountableTask[Profile]):
         counted = kind == "cuda" and traced.variation is None
         notes = tuple(_notes(step, signature, traced.traces))
         if alone() and not setting.in_process:  # at last: a model that fails leaves its state behind
-            signature = with_autocast_shares(signature, step, kind, _phases(step))
+            signature = with_autocast_shares(signature, step, kind, phases_of(step))
         return Profile(
             signature=signature,
             measured_s=time.perf_counter() - begin,
@@ -257,7 +257,7 @@ def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Ite
         )
 
 
-def _phases(step: Step) -> Callable[[Callable[[str], None] | None], None]:
+def phases_of(step: Step) -> Callable[[Callable[[str], None] | None], None]:
     def install(callback: Callable[[str], None] | None) -> None:
         step.on_phase = callback
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 from statsnet.blocks import KINDS
@@ -38,8 +40,12 @@ def block_sources(placed: list[Placed], collectives: Sequence[Config]) -> str:
     return "\n\n\n".join(dict.fromkeys(p.strip() for p in pieces))
 
 
-def _source(item: Any) -> str:
+def _find_source(item: Any) -> str:
     return inspect.getsource(item).replace("  # fmt: skip", "")
+
+
+_source: Callable[[Any], str] = cache(_find_source)
+"""Found once: finding it parses the whole file."""
 
 
 def _names(values: Iterable[Any]) -> set[str]:
@@ -54,16 +60,22 @@ def _table(module: type, table: dict[str, Any], used: set[str]) -> str:
     """Source of a table next to a block's module, with only the entries that this network uses."""
     file = inspect.getmodule(module)
     assert file is not None
-    text = inspect.getsource(file)
     name = next(n for n, value in vars(file).items() if value is table)
+    rows = [f'    "{key}": {value},\n' for key, value in _entries(file, name).items() if key in used]
+    return f"{name} = {{\n{''.join(rows)}}}\n"
+
+
+@cache
+def _entries(file: ModuleType, name: str) -> dict[str, str]:
+    """Of a table in a file: keys that are texts, and the source of their values."""
+    text = inspect.getsource(file)
     node = next(n for n in ast.parse(text).body if isinstance(n, ast.AnnAssign) and _target(n) == name)
     assert isinstance(node.value, ast.Dict)
-    rows = [
-        f'    "{key.value}": {ast.get_source_segment(text, value)},\n'
+    return {
+        str(key.value): ast.get_source_segment(text, value) or ""
         for key, value in zip(node.value.keys, node.value.values, strict=True)
-        if isinstance(key, ast.Constant) and key.value in used
-    ]
-    return f"{name} = {{\n{''.join(rows)}}}\n"
+        if isinstance(key, ast.Constant)
+    }
 
 
 def _target(node: ast.AnnAssign) -> str | None:

@@ -14,6 +14,7 @@ from benchmarks.csv_tables import read, table_text
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
+from benchmarks.fuzz import FuzzRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.scale import ScaleRow
@@ -27,6 +28,7 @@ ROWS = {
     "breadth.py": BreadthRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
+    "fuzz.py": FuzzRow,
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
     "scale.py": ScaleRow,
