@@ -26,7 +26,7 @@ class StepsVary(Exception):
 
 class Alike:
     """Looks at whether successive steps make the calls of the captured one, at its shapes. Steps that were not looked
-    at show themselves by calls that are not found."""
+    at show themselves by calls that are not found, and by operators that run beside them."""
 
     def __init__(
         self,
@@ -74,5 +74,5 @@ class Alike:
             self._turn()
         shapes = event_shapes(StepEvents.take(session), self.calls)
         known = self._shapes is not None and shapes is not None
-        if len({line.unmatched for line in timelines}) > 1 or (known and shapes != self._shapes):
+        if len({(line.unmatched, line.beside) for line in timelines}) > 1 or (known and shapes != self._shapes):
             raise StepsVary

@@ -10,8 +10,9 @@ from typing import Any
 
 from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import PACKAGED, TRACED, Event, StepEvents, profiling
+from statsnet.profiling.beside_calls import work_beside
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
+from statsnet.profiling.event_names import COMPILED
 from statsnet.profiling.timeline import join_by_name, join_in_order
 from statsnet.signatures.collectives import is_collective
 from statsnet.workloads.calling import WITHOUT_COMPILER
@@ -30,9 +31,6 @@ _TRACES = "AutogradOp"
 """How the names end of autograd functions that trace what they differentiate: those of higher-order operators."""
 _TRACES_IF_TRAINED = "FlexAttentionAutogradOp"
 """This one is there without gradients, too, and then traces nothing."""
-_TAKES_GRADIENTS = "torch::autograd::AccumulateGrad"
-"""Autograd copies a gradient or takes it over, depending on who else holds it at that moment: so a profiled step may
-have copies that the captured one lacks, and nothing is hidden in them."""
 _FORWARD_MODE = "aten._has_same_storage_numel.default"
 _FORWARD_MODE_EVENT = "aten::_has_same_storage_numel"
 """Asked whenever a tensor gets a tangent."""
@@ -169,14 +167,8 @@ def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
     if matched is None:
         matched = join_by_name(step, calls)
     taken = {id(event) for event in matched.values()}
-    seconds: dict[str, float] = defaultdict(float)
-    in_threads_s = 0.0
-    names = {event_name(call) for call in calls if call.metadata}
-    for root in step.roots:
-        before = sum(seconds.values())
-        _add_unseen(root, taken, names, seconds)
-        if id(root) in known:
-            in_threads_s += sum(seconds.values()) - before
+    seconds = work_beside(step.roots, taken, calls)
+    in_threads_s = sum(work_beside([root for root in step.roots if id(root) in known], taken, calls).values())
     in_graphs_s = 0.0
     if device == "cuda":
         seconds, in_graphs_s = _unseen_kernels(step, taken)
@@ -214,27 +206,6 @@ def _in_threads(step: StepEvents) -> set[int]:
 def _without(step: StepEvents, left_out: Collection[int]) -> StepEvents:
     roots = [root for root in step.roots if id(root) not in left_out]
     return replace(step, roots=roots)
-
-
-def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], seconds: dict[str, float]) -> bool:
-    """Add the time of the outermost operators within this event that belong to no call. True if it holds a call."""
-    if id(event) in taken:
-        return True
-    if event.name == PACKAGED:  # few of its operators are seen, such as copies
-        seconds[PACKAGED] += event.elapsed_s
-        return False
-    if event.name.endswith(_TAKES_GRADIENTS) or is_stopped(event):
-        return False
-    inside: dict[str, float] = defaultdict(float)
-    holds = [_add_unseen(child, taken, known, inside) for child in event.children]
-    if not any(holds) and joined_name(event) in known:
-        return False  # the work of a captured call that as a rule has none: a sparse tensor's view is a copy
-    if not any(holds) and computes(event.name):
-        seconds[event.name] += event.elapsed_s
-        return False
-    for name, time_s in inside.items():
-        seconds[name] += time_s
-    return any(holds)
 
 
 def _unseen_kernels(step: StepEvents, taken: Collection[int]) -> tuple[dict[str, float], float]:
