@@ -19,7 +19,8 @@ from statsnet.profiling.representatives import Work, choose
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.profiling.varying import is_known, mean_samples
 from statsnet.workloads import build, make_step
-from statsnet.workloads.trees import copied, same_state, state_of
+from statsnet.workloads.tree_copies import copied
+from statsnet.workloads.trees import same_state, state_of
 
 WIDTH = 16
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -21,7 +22,8 @@ from torch.nn.utils.rnn import PackedSequence  # noqa: E402
 from statsnet.errors import WorkloadError  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
-from statsnet.workloads.trees import all_tensors, map_tensors, shape_key  # noqa: E402
+from statsnet.workloads.tree_copies import copied, map_tensors  # noqa: E402
+from statsnet.workloads.trees import all_tensors, data_bytes, shape_key  # noqa: E402
 
 Point = namedtuple("Point", "x y")
 
@@ -42,6 +44,13 @@ class Slotted:
 class Graph:
     def __init__(self, x: Any) -> None:
         self.x, self.edges = x, torch.zeros(2, 5, dtype=torch.int64)
+
+
+class Numbered(tuple[Any, ...]):
+    """As e3nn's irreducible representations: its items are counted in a way of its own, or not at all."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
 
 
 def _defaultdict(x: Any) -> Any:
@@ -73,6 +82,19 @@ def test_tensors_are_found_and_mapped_inside(hold: Callable[[Any], Any]) -> None
 def test_shapes_tell_inputs_apart_and_identities_do_not(hold: Callable[[Any], Any]) -> None:
     assert shape_key(hold(torch.randn(4, 3))) == shape_key(hold(torch.randn(4, 3)))
     assert shape_key(hold(torch.randn(4, 3))) != shape_key(hold(torch.randn(4, 3, dtype=torch.float64)))
+
+
+def test_containers_that_do_not_count_their_items_are_looked_into() -> None:
+    numbered = Numbered((torch.ones(2), "a"))
+    assert copied({"numbered": numbered})["numbered"] is numbered
+    assert len(list(all_tensors([numbered]))) == 1
+
+
+def test_arrays_are_inputs_too() -> None:
+    arrays = [np.zeros((n, 3), dtype=np.float32) for n in (4, 4, 5)]
+    first, same, longer = map(shape_key, arrays)
+    assert first == same != longer
+    assert data_bytes({"points": arrays, "x": torch.ones(2)}) == 13 * 3 * 4 + 8
 
 
 def test_nested_batches_of_other_lengths_have_other_keys() -> None:
