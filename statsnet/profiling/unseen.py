@@ -15,7 +15,7 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.event_names import COMPILED
 from statsnet.profiling.timeline import join_by_name, join_in_order
 from statsnet.signatures.collectives import is_collective
-from statsnet.workloads.calling import WITHOUT_COMPILER
+from statsnet.workloads.hidden_operators import WITHOUT_COMPILER
 
 MOST_UNSEEN = 0.02
 """A signature may lack this share of a step's calls or time."""
@@ -41,7 +41,8 @@ _GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 class Unseen:
     """Seconds of one profiled step in events that belong to no captured call, by name; those in threads of the model's
     own, and those on a GPU that a CUDA graph launched, are also added up. `unmatched` of `timed` captured calls have no
-    event. If derivatives of higher-order operators are `traced` in the step, events of no work look like work."""
+    event, the others took `operators_s`. If derivatives of higher-order operators are `traced` in the step, events of
+    no work look like work; if a part is `compiled`, some of its work has no event."""
 
     step_s: float
     by_name: dict[str, float] = field(default_factory=dict)
@@ -49,12 +50,25 @@ class Unseen:
     in_graphs_s: float = 0.0
     unmatched: int = 0
     timed: int = 0
+    operators_s: float = 0.0
     is_forward_mode: bool = False
     is_traced: bool = False
+    is_compiled: bool = False
 
     @property
     def time_share(self) -> float:
         return sum(self.by_name.values()) / self.step_s if self.step_s else 0.0
+
+    @property
+    def thread_share(self) -> float:
+        """The part of threads of the model's own in the time of all operators: on a busy machine, starting them may
+        take most of a step."""
+        return self.in_threads_s / (self.in_threads_s + self.operators_s) if self.in_threads_s else 0.0
+
+    @property
+    def share(self) -> float:
+        """How much is missing, by time or by calls."""
+        return max(self.time_share, self.call_share, self.thread_share)
 
     @property
     def call_share(self) -> float:
@@ -69,7 +83,7 @@ class Unseen:
     @property
     def is_too_much(self) -> bool:
         """Whether more is missing than a signature may lack."""
-        return self.is_traced or max(self.time_share, self.call_share) > MOST_UNSEEN
+        return self.is_traced or self.share > MOST_UNSEEN
 
     @property
     def beside_operators(self) -> Unseen:
@@ -81,7 +95,6 @@ class Unseen:
 
     def check(self) -> None:
         """Raise MeasurementError if over MOST_UNSEEN of the calls or of the time is not known."""
-        share = max(self.time_share, self.call_share)
         if not self.is_too_much:
             return
         if self.is_traced:
@@ -94,7 +107,7 @@ class Unseen:
         shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares[:LONGEST_NAMED])
         cause, hint = self._why()
         raise MeasurementError(
-            f"{share:.1%} of the step cannot be told operator by operator",
+            f"{self.share:.1%} of the step cannot be told operator by operator",
             cause=cause + (f" (of the step's time: {shares})" if shares else ""),
             hint=hint,
         )
@@ -112,7 +125,7 @@ class Unseen:
                 "profile the model or exported program that it was made of; --setting compile=inductor measures that "
                 "compiled",
             )
-        if any(name.startswith(COMPILED) for name in self.by_name):
+        if any(name.startswith(COMPILED) for name in self.by_name) or (self.is_compiled and self.unmatched):
             return (
                 "a part of the model is compiled, and runs in one piece",
                 f"leave torch.compile out of the model, as {WITHOUT_COMPILER}=1 does, and use --setting "
@@ -180,7 +193,9 @@ def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
         unmatched=sum(1 for call in calls if not call.metadata) - len(matched),
         timed=sum(1 for call in calls if not call.metadata),
         is_forward_mode=any(call.op == _FORWARD_MODE for call in calls) or _FORWARD_MODE_EVENT in seconds,
+        operators_s=sum(event.elapsed_s for event in matched.values()),
         is_traced=_is_traced({event.name for event in step.inside}),
+        is_compiled=any(event.name.startswith(COMPILED) for event in step.inside),
     )
 
 
@@ -234,4 +249,4 @@ def _unseen_kernels(step: StepEvents, taken: Collection[int]) -> tuple[dict[str,
 
 def largest(unseen: Iterable[Unseen]) -> Unseen:
     """The one that lacks the largest share of its time or calls."""
-    return max(unseen, key=lambda each: max(each.time_share, each.call_share))
+    return max(unseen, key=lambda each: each.share)

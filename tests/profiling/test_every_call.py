@@ -151,6 +151,24 @@ def own_operator() -> Any:
     return Calls(lambda self, x: twice(self.a(x), self.weight)), (torch.randn(ROWS, WIDTH),)
 
 
+def selectively_checkpointed() -> Any:
+    """Products are kept, all else is computed again."""
+    from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+    def policy(ctx: Any, op: Any, *_: Any, **__: Any) -> CheckpointPolicy:
+        is_kept = op is torch.ops.aten.addmm.default
+        return CheckpointPolicy.MUST_SAVE if is_kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        def part(x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(self.b(torch.tanh(self.a(x))))
+
+        contexts = lambda: create_selective_checkpoint_contexts(policy)  # noqa: E731
+        return checkpoint(part, x, use_reentrant=False, context_fn=contexts)
+
+    return Calls(run), (torch.randn(ROWS, WIDTH),)
+
+
 def forward_mode() -> Any:
     return Calls(lambda self, x: torch.func.jvp(self.a, (x,), (x,))[1]), (torch.randn(ROWS, WIDTH),)
 
@@ -224,7 +242,8 @@ def test_forward_mode_is_refused(factory: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize(("factory", "mode", "products"), [
     (scripted, "training", 2), (exported, "training", 2), (exported, "inference", 1), (own_function, "training", 5),
-    (own_operator, "inference", 2), (own_operator, "training", 5), (with_scores_of_its_own, "inference", 1),
+    (selectively_checkpointed, "training", 5), (own_operator, "inference", 2), (own_operator, "training", 5),
+    (with_scores_of_its_own, "inference", 1),
 ])  # fmt: skip
 def test_scripts_programs_and_functions_are_captured(factory: Callable[..., Any], mode: str, products: int) -> None:
     signature = profiled(factory, mode).signature
@@ -268,6 +287,15 @@ def test_what_the_capture_lacks_is_named_with_its_share() -> None:
 def test_what_runs_in_some_steps_alone_is_beside_the_calls_of_others() -> None:
     records = flat(event(STEP_LABEL, 0, 100, event("aten::mm", 0, 40), event("aten::exp", 50, 80)))
     assert read_step(StepEvents.of(records), [call("aten.mm.default")], device="cpu").beside == {"aten::exp"}
+
+
+def test_threads_count_by_what_operators_take_however_long_they_are_awaited() -> None:
+    records = flat(event(STEP_LABEL, 0, 10_000, event("aten::mm", 0, 100)), event("aten::exp", 20, 60, thread=7))
+    unseen = unseen_in(StepEvents.of(records), [call("aten.mm.default")], device="cpu")
+    assert (unseen.time_share, unseen.thread_share) == pytest.approx((0.004, 40 / 140))
+    with pytest.raises(MeasurementError, match=r"28\.6%") as caught:
+        unseen.check()
+    assert "threads of its own" in caught.value.cause
 
 
 def test_views_and_composite_operators_are_nothing_unseen() -> None:

@@ -153,6 +153,11 @@ def packed(): return Tagger(), pack_padded_sequence(torch.randn(3, 5, 4), [5, 3,
 
 def compiled(): return torch.compile(nn.Linear(2, 2), backend="eager"), torch.ones(1, 2)
 
+def for_onednn():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
+    x = torch.ones(1, 3, 8, 8)
+    return torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x))), x
+
 def compiled_inside():
     layer = nn.Linear(2, 2)
     layer.compile(backend="eager")
@@ -202,6 +207,12 @@ def test_a_model_that_is_compiled_already_is_refused_with_the_way_out(
     assert "TORCHDYNAMO_DISABLE=1" in caught.value.hint
     monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
     assert make_step(build(f"{models}:{name}", mode="inference"))(0).isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_script_that_runs_in_onednn_without_operators_is_refused(models: str) -> None:
+    with pytest.raises(WorkloadError, match="optimized for inference"):
+        build(f"{models}:for_onednn", mode="inference")
 
 
 def test_the_compiler_is_not_imported_to_tell_that_a_model_is_not_compiled(models: str) -> None:
