@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from benchmarks.drawn.by_name import does_not_run, reason_of
-from statsnet.workloads.trees import map_tensors
+from statsnet.workloads.tree_copies import map_tensors
 
 
 def module_names() -> list[str]:

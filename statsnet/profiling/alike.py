@@ -29,7 +29,8 @@ class StepsVary(Exception):
 
 class Alike:
     """Looks at whether successive steps make the calls of the captured one, at its shapes. Steps that were not looked
-    at show themselves by calls that are not found. A step takes about `step_s`."""
+    at show themselves by calls that are not found, and by operators that run beside them. A step takes about
+    `step_s`."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Alike:
         if not self.shows_in_profiles:
             self._turn.prepare()
             self._events()
-        if len({line.unmatched for line in timelines}) > 1:
+        if len({(line.unmatched, line.beside) for line in timelines}) > 1:
             raise StepsVary
 
     def _events(self) -> StepEvents:

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from statsnet.profiling.encode import encode_arguments, encode_outputs
 from statsnet.profiling.higher_order import derivatives_seen, run_in_parts
 from statsnet.profiling.kernel_log import KernelLog
+from statsnet.profiling.own_operators import is_made_of, is_own, run_seen_inside
 from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
 from statsnet.signatures.public_names import safe_op
@@ -98,7 +99,13 @@ class CaptureMode(TorchDispatchMode):
             encoded = encode_arguments(func, args, kwargs)
             producers = self._producers(tensors)
             skew = index_skew(func, args)
-        result = run(*args, **kwargs)
+        before = len(self.calls)
+        if is_own(func):
+            result = run_seen_inside(func, args, kwargs, tensors, within=self, call=run)
+            if is_made_of(func, tensors, self.calls[before:]):
+                return result
+        else:
+            result = run(*args, **kwargs)
         index = len(self.calls)
         self.calls.append(
             OpCall(

@@ -21,6 +21,7 @@ from statsnet.profiling.capture import CaptureMode, OpCall, operand_tensors, wra
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.higher_order import derivatives_seen, run_in_parts
+from statsnet.profiling.own_operators import is_own, run_seen_inside
 from statsnet.profiling.trace import captured
 from statsnet.profiling.unseen import Unseen, look_for_unseen
 from statsnet.profiling.unwatched_capture import look_nearer
@@ -164,17 +165,20 @@ def _exception(name: str, call: OpCall) -> str:
 class _Counter(FlopCounterMode):
     """Without torch's tracker of modules, which fails where a model takes gradients in its forward. A tensor that wraps
     others, such as a jagged one, is asked for its operators on these, as in the capture: torch's own counter takes it
-    for a plain one and fails. Higher-order operators are taken apart as there, too."""
+    for a plain one and fails. Higher-order operators and people's own are taken apart as there, too."""
 
     class Everything(nullcontext[None]):
         parents = frozenset({"Global"})
 
     class Mode(_FlopCounterMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if any(wraps_others(tensor) for tensor in operand_tensors(args, kwargs or {})):
+            tensors = operand_tensors(args, kwargs or {})
+            if any(map(wraps_others, tensors)):
                 return NotImplemented
             if isinstance(func, HigherOrderOperator):
                 return run_in_parts(func, args, kwargs or {}, self)
+            if is_own(func):
+                return run_seen_inside(func, args, kwargs or {}, tensors, within=self)
             return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:

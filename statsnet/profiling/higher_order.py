@@ -19,7 +19,12 @@ from unittest.mock import patch
 
 import torch
 from torch._C import DispatchKey
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import (
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
 
 from statsnet.measure.tracing import Traces, tracing_wrapped
 
@@ -82,14 +87,34 @@ def _graph_that_is_watched(graph: torch.fx.GraphModule, _: Any) -> Callable[...,
 
 
 def _unwatched(traces: Traces) -> Traces:
-    """A function that traces, while no mode is on; nor do the keys of a mode hold that was on when they were noted."""
+    """A function that traces, while no mode of ours is on; nor do the keys of one hold that was on when they were
+    noted. Those that torch itself traces with stay: without them a tensor of a size that varies is made for real."""
 
     @wraps(traces)
     def trace(*args: Any, **kwargs: Any) -> Any:
+        if any(map(_is_of_torch, _get_current_dispatch_mode_stack())):
+            with _only_modes_of_torch():
+                return traces(*args, **kwargs)
         with _disable_current_modes():
             return traces(*map(_without_modes, args), **{key: _without_modes(each) for key, each in kwargs.items()})
 
     return trace
+
+
+def _is_of_torch(mode: Any) -> bool:
+    """Whether it is one of the modes that torch traces with: for tensors without data, for example."""
+    return getattr(mode, "_mode_key", None) is not None
+
+
+@contextmanager
+def _only_modes_of_torch() -> Iterator[None]:
+    # Those of torch lie below all others.
+    others = [_pop_mode() for mode in _get_current_dispatch_mode_stack() if not _is_of_torch(mode)]
+    try:
+        yield
+    finally:
+        for mode in reversed(others):
+            _push_mode(mode)
 
 
 def _without_modes(value: Any) -> Any:

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.workloads.losses import tensors_in
 from statsnet.workloads.stepping import Stepper
-from statsnet.workloads.trees import all_tensors, packed_tensors, parts_of, stored_bytes, stored_elements
+from statsnet.workloads.trees import data_bytes, packed_tensors, parts_of, stored_bytes, stored_elements
 
 
 def memory_record(
@@ -34,7 +34,7 @@ def memory_record(
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
     weights = [*parameters, *(_hidden_weights(model) if model is not None else [])]
-    input_bytes = _bytes(all_tensors(list(inputs)))
+    input_bytes = data_bytes(list(inputs))
     # Otherwise this step would free an earlier step's gradients, which would hide as much of its own memory.
     for parameter in parameters:
         parameter.grad = None

@@ -20,6 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.profiler_events import Event, StepEvents, profiling
+from statsnet.profiling.beside_calls import work_beside
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_times import Waits, waits_of
 from statsnet.profiling.distributed import wait_for_others
@@ -31,7 +32,7 @@ class Timeline:
     """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call. `on_device` are the
     kernels that ran on a GPU, in order; `op_kernels[i]` those of the i-th call. On a CPU, the time of a collective
     includes what the process waited for it outside of operators, and `framework_s` does not. `pauses_s` are long times
-    between two operators."""
+    between two operators. `beside` are the operators that ran beside the captured calls."""
 
     step_s: float
     op_time_s: list[float | None]
@@ -44,6 +45,7 @@ class Timeline:
     waits: Waits = field(default_factory=Waits)
     pauses_s: float = 0.0
     segment_s: dict[str, float] = field(default_factory=dict)
+    beside: frozenset[str] = frozenset()
 
     @property
     def operators_s(self) -> float:
@@ -64,7 +66,9 @@ def read_step(step: StepEvents, calls: list[OpCall], *, device: str, event_overh
     if matched is None:
         matched = join_by_name(step, calls)
     timed = sum(1 for c in calls if not c.metadata)
-    return times_of(step, matched, len(calls), timed, device=device, event_overhead_s=event_overhead_s)
+    line = times_of(step, matched, len(calls), timed, device=device, event_overhead_s=event_overhead_s)
+    line.beside = frozenset(work_beside(step.roots, {id(event) for event in matched.values()}, calls))
+    return line
 
 
 def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | None:

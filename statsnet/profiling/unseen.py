@@ -10,11 +10,12 @@ from typing import Any
 
 from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import PACKAGED, TRACED, Event, StepEvents, profiling
+from statsnet.profiling.beside_calls import work_beside
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
+from statsnet.profiling.event_names import COMPILED
 from statsnet.profiling.timeline import join_by_name, join_in_order
 from statsnet.signatures.collectives import is_collective
-from statsnet.workloads.calling import WITHOUT_COMPILER
+from statsnet.workloads.hidden_operators import WITHOUT_COMPILER
 
 MOST_UNSEEN = 0.02
 """A signature may lack this share of a step's calls or time."""
@@ -30,9 +31,6 @@ _TRACES = "AutogradOp"
 """How the names end of autograd functions that trace what they differentiate: those of higher-order operators."""
 _TRACES_IF_TRAINED = "FlexAttentionAutogradOp"
 """This one is there without gradients, too, and then traces nothing."""
-_TAKES_GRADIENTS = "torch::autograd::AccumulateGrad"
-"""Autograd copies a gradient or takes it over, depending on who else holds it at that moment: so a profiled step may
-have copies that the captured one lacks, and nothing is hidden in them."""
 _FORWARD_MODE = "aten._has_same_storage_numel.default"
 _FORWARD_MODE_EVENT = "aten::_has_same_storage_numel"
 """Asked whenever a tensor gets a tangent."""
@@ -43,7 +41,8 @@ _GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 class Unseen:
     """Seconds of one profiled step in events that belong to no captured call, by name; those in threads of the model's
     own, and those on a GPU that a CUDA graph launched, are also added up. `unmatched` of `timed` captured calls have no
-    event. If derivatives of higher-order operators are `traced` in the step, events of no work look like work."""
+    event, the others took `operators_s`. If derivatives of higher-order operators are `traced` in the step, events of
+    no work look like work; if a part is `compiled`, some of its work has no event."""
 
     step_s: float
     by_name: dict[str, float] = field(default_factory=dict)
@@ -51,12 +50,25 @@ class Unseen:
     in_graphs_s: float = 0.0
     unmatched: int = 0
     timed: int = 0
+    operators_s: float = 0.0
     is_forward_mode: bool = False
     is_traced: bool = False
+    is_compiled: bool = False
 
     @property
     def time_share(self) -> float:
         return sum(self.by_name.values()) / self.step_s if self.step_s else 0.0
+
+    @property
+    def thread_share(self) -> float:
+        """The part of threads of the model's own in the time of all operators: on a busy machine, starting them may
+        take most of a step."""
+        return self.in_threads_s / (self.in_threads_s + self.operators_s) if self.in_threads_s else 0.0
+
+    @property
+    def share(self) -> float:
+        """How much is missing, by time or by calls."""
+        return max(self.time_share, self.call_share, self.thread_share)
 
     @property
     def call_share(self) -> float:
@@ -71,7 +83,7 @@ class Unseen:
     @property
     def is_too_much(self) -> bool:
         """Whether more is missing than a signature may lack."""
-        return self.is_traced or max(self.time_share, self.call_share) > MOST_UNSEEN
+        return self.is_traced or self.share > MOST_UNSEEN
 
     @property
     def beside_operators(self) -> Unseen:
@@ -83,7 +95,6 @@ class Unseen:
 
     def check(self) -> None:
         """Raise MeasurementError if over MOST_UNSEEN of the calls or of the time is not known."""
-        share = max(self.time_share, self.call_share)
         if not self.is_too_much:
             return
         if self.is_traced:
@@ -96,7 +107,7 @@ class Unseen:
         shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares[:LONGEST_NAMED])
         cause, hint = self._why()
         raise MeasurementError(
-            f"{share:.1%} of the step cannot be told operator by operator",
+            f"{self.share:.1%} of the step cannot be told operator by operator",
             cause=cause + (f" (of the step's time: {shares})" if shares else ""),
             hint=hint,
         )
@@ -114,7 +125,7 @@ class Unseen:
                 "profile the model or exported program that it was made of; --setting compile=inductor measures that "
                 "compiled",
             )
-        if any(name.startswith(COMPILED) for name in self.by_name):
+        if any(name.startswith(COMPILED) for name in self.by_name) or (self.is_compiled and self.unmatched):
             return (
                 "a part of the model is compiled, and runs in one piece",
                 f"leave torch.compile out of the model, as {WITHOUT_COMPILER}=1 does, and use --setting "
@@ -169,14 +180,8 @@ def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
     if matched is None:
         matched = join_by_name(step, calls)
     taken = {id(event) for event in matched.values()}
-    seconds: dict[str, float] = defaultdict(float)
-    in_threads_s = 0.0
-    names = {event_name(call) for call in calls if call.metadata}
-    for root in step.roots:
-        before = sum(seconds.values())
-        _add_unseen(root, taken, names, seconds)
-        if id(root) in known:
-            in_threads_s += sum(seconds.values()) - before
+    seconds = work_beside(step.roots, taken, calls)
+    in_threads_s = sum(work_beside([root for root in step.roots if id(root) in known], taken, calls).values())
     in_graphs_s = 0.0
     if device == "cuda":
         seconds, in_graphs_s = _unseen_kernels(step, taken)
@@ -188,7 +193,9 @@ def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
         unmatched=sum(1 for call in calls if not call.metadata) - len(matched),
         timed=sum(1 for call in calls if not call.metadata),
         is_forward_mode=any(call.op == _FORWARD_MODE for call in calls) or _FORWARD_MODE_EVENT in seconds,
+        operators_s=sum(event.elapsed_s for event in matched.values()),
         is_traced=_is_traced({event.name for event in step.inside}),
+        is_compiled=any(event.name.startswith(COMPILED) for event in step.inside),
     )
 
 
@@ -214,27 +221,6 @@ def _in_threads(step: StepEvents) -> set[int]:
 def _without(step: StepEvents, left_out: Collection[int]) -> StepEvents:
     roots = [root for root in step.roots if id(root) not in left_out]
     return replace(step, roots=roots)
-
-
-def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], seconds: dict[str, float]) -> bool:
-    """Add the time of the outermost operators within this event that belong to no call. True if it holds a call."""
-    if id(event) in taken:
-        return True
-    if event.name == PACKAGED:  # few of its operators are seen, such as copies
-        seconds[PACKAGED] += event.elapsed_s
-        return False
-    if event.name.endswith(_TAKES_GRADIENTS) or is_stopped(event):
-        return False
-    inside: dict[str, float] = defaultdict(float)
-    holds = [_add_unseen(child, taken, known, inside) for child in event.children]
-    if not any(holds) and joined_name(event) in known:
-        return False  # the work of a captured call that as a rule has none: a sparse tensor's view is a copy
-    if not any(holds) and computes(event.name):
-        seconds[event.name] += event.elapsed_s
-        return False
-    for name, time_s in inside.items():
-        seconds[name] += time_s
-    return any(holds)
 
 
 def _unseen_kernels(step: StepEvents, taken: Collection[int]) -> tuple[dict[str, float], float]:
@@ -263,4 +249,4 @@ def _unseen_kernels(step: StepEvents, taken: Collection[int]) -> tuple[dict[str,
 
 def largest(unseen: Iterable[Unseen]) -> Unseen:
     """The one that lacks the largest share of its time or calls."""
-    return max(unseen, key=lambda each: max(each.time_share, each.call_share))
+    return max(unseen, key=lambda each: each.share)

@@ -21,7 +21,7 @@ from statsnet.signatures.measurement import Variation
 from statsnet.signatures.model import InputSample
 from statsnet.workloads import BuiltWorkload, Step, Successive
 from statsnet.workloads.settings import Setting, autocast, convert_module, wrap_step
-from statsnet.workloads.trees import all_tensors, stored_bytes
+from statsnet.workloads.trees import data_bytes
 
 IN_ONE_PIECE = frozenset({"compile", "graphs"})
 """Settings under which a step runs in one piece (see compiled_step.py)."""
@@ -48,7 +48,7 @@ def representative_inputs(built: BuiltWorkload, step: Step) -> tuple[list[Repres
     """The inputs that stand for all of a workload's. Counting them runs each of their steps once, if there are many."""
 
     def size(index: int) -> int:
-        return sum(stored_bytes(tensor) for tensor in all_tensors(built.inputs_of(index)))
+        return data_bytes(built.inputs_of(index))
 
     def count(index: int) -> Work:
         step.prepare(index)

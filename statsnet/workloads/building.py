@@ -15,7 +15,8 @@ from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyw
 from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
 from statsnet.workloads.loading import Target, describe, next_step, resolve
 from statsnet.workloads.registry import DEFAULT_PRESET, Workload
-from statsnet.workloads.trees import all_tensors, copied, map_tensors, parts_of, shape_key
+from statsnet.workloads.tree_copies import copied, map_tensors
+from statsnet.workloads.trees import all_tensors, parts_of, shape_key
 
 if TYPE_CHECKING:
     import torch

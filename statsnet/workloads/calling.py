@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import StatsNetError, UsageError, WorkloadError, did_you_mean
+from statsnet.workloads.hidden_operators import check_not_compiled, check_not_for_onednn
 from statsnet.workloads.loading import Target, describe, next_step
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 Value = bool | int | float | str
 MOST_BATCHES = 64
 """So many are taken of a DataLoader."""
-WITHOUT_COMPILER = "TORCHDYNAMO_DISABLE"
-"""If this variable is 1, torch.compile gives back what it gets."""
 
 Inputs = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -147,7 +144,8 @@ def _read(target: Target, result: Any) -> Made:
     model = made.get("model")
     if not isinstance(model, torch.nn.Module):
         raise _bad_result(target, _no_module(model))
-    _check_not_compiled(target, model)
+    check_not_compiled(target, model)
+    check_not_for_onednn(target, model)
     loss, optimizer = made.get("loss"), made.get("optimizer")
     if loss is not None and not callable(loss):
         raise _bad_result(target, f"its loss is a {type(loss).__name__}, not a function of the outputs")
@@ -170,27 +168,6 @@ def _no_module(model: Any) -> str:
     if inspect.isroutine(model):
         return "its model is a function: call it in the forward of a torch.nn.Module"
     return f"its model is a {type(model).__name__}, not a torch.nn.Module"
-
-
-def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
-    """While it is watched, a compiled module falls back to separate operators: their times would stand beside step
-    times of another program."""
-    if os.environ.get(WITHOUT_COMPILER) == "1":
-        return
-    compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import; whoever compiled something has
-
-    def is_compiled(module: Any) -> bool:
-        wrapped = compiler is not None and isinstance(module, compiler.OptimizedModule)
-        return wrapped or getattr(module, "_compiled_call_impl", None) is not None
-
-    if (compiled := next(filter(is_compiled, model.modules()), None)) is not None:
-        inner = getattr(compiled, "_orig_mod", compiled)
-        raise WorkloadError(
-            f"the model of '{target.label}' is compiled already",
-            cause=f"its operators cannot be watched while the compiled {type(inner).__name__} runs",
-            hint=f"return the module as it is, or set {WITHOUT_COMPILER}=1, which does so; --setting compile=inductor "
-            "measures it compiled",
-        )
 
 
 def _steps(optimizer: Any) -> bool:

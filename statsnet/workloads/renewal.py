@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from statsnet.errors import WorkloadError
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
-from statsnet.workloads.trees import all_tensors, copied, holds_iterator, same_state, state_of
+from statsnet.workloads.tree_copies import copied
+from statsnet.workloads.trees import all_tensors, holds_iterator, same_state, state_of
 
 if TYPE_CHECKING:
     import torch

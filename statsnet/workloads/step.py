@@ -16,7 +16,8 @@ from statsnet.workloads.losses import ProjectionLoss, total_loss
 from statsnet.workloads.optimizers import make_optimizer
 from statsnet.workloads.renewal import Renewal
 from statsnet.workloads.stepping import Stepper
-from statsnet.workloads.trees import copied, holds_iterator
+from statsnet.workloads.tree_copies import copied
+from statsnet.workloads.trees import holds_iterator
 
 if TYPE_CHECKING:
     import torch

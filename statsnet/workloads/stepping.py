@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import WorkloadError
-from statsnet.workloads.trees import all_tensors, copied
+from statsnet.workloads.tree_copies import copied
+from statsnet.workloads.trees import all_tensors
 
 if TYPE_CHECKING:
     import torch

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import copy
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from random import Random
+from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
-
-from statsnet.workloads.clones import clone
 
 if TYPE_CHECKING:
     import torch
 
-_PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 
 
 def all_tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -26,16 +23,13 @@ def all_tensors(value: Any) -> Iterator[torch.Tensor]:
             yield leaf
 
 
-def map_tensors(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The value with `function` of each tensor in its place. What holds no tensor stays the same object, and what is
-    held twice is so afterwards too. The lengths of a packed sequence stay as they are: torch wants them on the CPU."""
-    return _Mapped(function)(value)
+def data_bytes(value: Any) -> int:
+    """Bytes of all tensors inside, and of NumPy's arrays."""
+    import torch
 
-
-def copied(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:
-    """A copy that a step may change: of every container and object inside, and `tensor` of each tensor (default: a
-    copy). Modules, functions, iterators and what cannot be copied stay the same objects."""
-    return _Copied(tensor or clone)(value)
+    leaves = list(_leaves(value, set()))
+    tensors = sum(stored_bytes(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return tensors + sum(leaf.nbytes for leaf in leaves if _is_array(leaf))
 
 
 def state_of(value: Any, seen: set[int] | None = None) -> list[Any]:
@@ -44,7 +38,7 @@ def state_of(value: Any, seen: set[int] | None = None) -> list[Any]:
     import torch
 
     return [
-        (leaf, _version(leaf)) if isinstance(leaf, torch.Tensor) else leaf if isinstance(leaf, _PLAIN) else type(leaf)
+        (leaf, _version(leaf)) if isinstance(leaf, torch.Tensor) else leaf if isinstance(leaf, PLAIN) else type(leaf)
         for leaf in _leaves(value, set() if seen is None else seen, with_lengths=True)
     ]
 
@@ -60,8 +54,8 @@ def holds_iterator(value: Any) -> bool:
 
 
 def shape_key(value: Any) -> tuple[Any, ...]:
-    """A key that values of equal shapes share: each tensor's shape and dtype, each number or text, and the type of
-    anything else."""
+    """A key that values of equal shapes share: each tensor's or array's shape and dtype, each number or text, and the
+    type of anything else."""
     import torch
 
     return tuple(
@@ -158,7 +152,7 @@ def _leaves(value: Any, seen: set[int], *, with_lengths: bool = False) -> Iterat
             seen.add(id(value))
             yield value
         return
-    if isinstance(value, _PLAIN):
+    if isinstance(value, PLAIN):
         yield value
         return
     if id(value) in seen or isinstance(value, torch.nn.Module):
@@ -178,13 +172,15 @@ def _children(value: Any) -> list[Any] | None:
     """What a value holds; None for one that cannot be looked into."""
     if isinstance(value, Mapping):
         return list(value.values())
-    if isinstance(value, list | tuple | set | frozenset | deque):
-        return list(value)
-    attributes = _attributes(value)
+    kinds: tuple[Any, ...] = (list, tuple, set, frozenset, deque)
+    for kind in kinds:
+        if isinstance(value, kind):
+            return [*kind.__iter__(value)]  # a class of one's own may count or show its items in another way
+    attributes = attributes_of(value)
     return None if attributes is None else list(attributes.values())
 
 
-def _attributes(value: Any) -> dict[str, Any] | None:
+def attributes_of(value: Any) -> dict[str, Any] | None:
     """The attributes of an object, from its `__dict__` and slots."""
     found: dict[str, Any] = {}
     for kind in type(value).__mro__:
@@ -194,100 +190,6 @@ def _attributes(value: Any) -> dict[str, Any] | None:
                 found[name] = getattr(value, name)
     own = getattr(value, "__dict__", None)
     return found | own if own is not None else found or None
-
-
-class _Mapped:
-    """Maps values, each once."""
-
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        self._function = function
-        self._made: dict[int, Any] = {}
-        self._kept: list[Any] = []  # so that no two of them get the same id
-
-    def __call__(self, value: Any) -> Any:
-        import torch
-
-        if isinstance(value, (*_PLAIN, torch.nn.Module)):
-            return value
-        if id(value) not in self._made:
-            self._kept.append(value)
-            self._made[id(value)] = value  # a value that holds itself keeps its old self inside
-            self._made[id(value)] = self._function(value) if isinstance(value, torch.Tensor) else self._inside(value)
-        return self._made[id(value)]
-
-    def _inside(self, value: Any) -> Any:
-        from torch.nn.utils.rnn import PackedSequence
-
-        if isinstance(value, PackedSequence):
-            data, lengths, *orders = value
-            return PackedSequence(self(data), lengths, *(None if order is None else self(order) for order in orders))
-        if isinstance(value, list | tuple) and type(value).__len__ in (list.__len__, tuple.__len__):
-            return self._sequence(value)
-        if isinstance(value, deque):
-            items = deque(map(self, value), value.maxlen)
-            return value if all(new is old for new, old in zip(items, value, strict=True)) else items
-        if isinstance(value, dict):
-            made = {key: self(item) for key, item in value.items()}
-            changed = any(made[key] is not item for key, item in value.items())
-            return self._filled(value, made) if changed else value
-        return self._object(value)
-
-    def _sequence(self, value: list[Any] | tuple[Any, ...]) -> Any:
-        items = [self(item) for item in value]
-        if all(new is old for new, old in zip(items, value, strict=True)):
-            return value
-        if hasattr(value, "_fields"):
-            return type(value)(*items)
-        return items if type(value) is list else type(value)(items)
-
-    def _filled(self, value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
-        if type(value) is dict:
-            return items
-        filled: dict[Any, Any] = copy.copy(value)  # keeps a default factory, an order, a class of one's own
-        for key, item in items.items():
-            filled[key] = item
-        return filled
-
-    def _object(self, value: Any) -> Any:
-        attributes = _attributes(value) or {}
-        made = {name: self(item) for name, item in attributes.items()}
-        changed = {name: item for name, item in made.items() if item is not attributes[name]}
-        if not changed:
-            return value
-        new = copy.copy(value)
-        for name, item in changed.items():
-            object.__setattr__(new, name, item)  # frozen dataclasses too
-        return new
-
-
-class _Copied(_Mapped):
-    """Copies containers and objects too, whether or not they hold a tensor."""
-
-    def _inside(self, value: Any) -> Any:
-        try:
-            if isinstance(value, deque):
-                return deque(map(self, value), value.maxlen)
-            if isinstance(value, set):
-                return type(value)(map(self, value))
-            if type(value) in (list, tuple):
-                return type(value)(map(self, value))
-            if isinstance(value, dict):
-                return self._filled(value, {key: self(item) for key, item in value.items()})
-            if isinstance(value, list | tuple):
-                return super()._inside(value)
-            return self._object_copied(value)
-        except Exception:  # a lock, a file, a class that forbids it
-            return value
-
-    def _object_copied(self, value: Any) -> Any:
-        attributes = _attributes(value)
-        # Generators draw on, as torch's and NumPy's do. Where a copy ends, `__del__` would close what the value uses.
-        if attributes is None or isinstance(value, Iterator | Random) or hasattr(type(value), "__del__"):
-            return value
-        new = copy.copy(value)
-        for name, item in attributes.items():
-            object.__setattr__(new, name, self(item))
-        return new
 
 
 def _tensor_key(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -301,4 +203,11 @@ def _tensor_key(tensor: torch.Tensor) -> tuple[Any, ...]:
 def _plain_key(leaf: Any) -> Any:
     if isinstance(leaf, str | bytes | int | float | complex | type(None)):
         return repr(leaf)
+    if _is_array(leaf):
+        return (leaf.shape, str(leaf.dtype))
     return f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+
+
+def _is_array(leaf: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(leaf, numpy.ndarray)

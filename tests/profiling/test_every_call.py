@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import PACKAGED, STEP_LABEL, StepEvents, profiling
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.costs import cost_of
+from statsnet.profiling.timeline import read_step
 from statsnet.profiling.unseen import Unseen, look_for_unseen, unseen_in
 
 WIDTH, ROWS = 32, 8
@@ -127,6 +129,46 @@ def own_function() -> Any:
     return Calls(lambda self, x: Product.apply(self.a(x), self.weight)), (torch.randn(ROWS, WIDTH),)
 
 
+@cache
+def own_product() -> Any:
+    @torch.library.custom_op("acme_products::twice", mutates_args=())
+    def twice(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return 2 * (x @ weight)
+
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        x, weight = ctx.saved_tensors
+        return 2 * gradient @ weight.t(), 2 * x.t() @ gradient
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    twice.register_autograd(backward, setup_context=keep)
+    return twice
+
+
+def own_operator() -> Any:
+    twice = own_product()
+    return Calls(lambda self, x: twice(self.a(x), self.weight)), (torch.randn(ROWS, WIDTH),)
+
+
+def selectively_checkpointed() -> Any:
+    """Products are kept, all else is computed again."""
+    from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+    def policy(ctx: Any, op: Any, *_: Any, **__: Any) -> CheckpointPolicy:
+        is_kept = op is torch.ops.aten.addmm.default
+        return CheckpointPolicy.MUST_SAVE if is_kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        def part(x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(self.b(torch.tanh(self.a(x))))
+
+        contexts = lambda: create_selective_checkpoint_contexts(policy)  # noqa: E731
+        return checkpoint(part, x, use_reentrant=False, context_fn=contexts)
+
+    return Calls(run), (torch.randn(ROWS, WIDTH),)
+
+
 def forward_mode() -> Any:
     return Calls(lambda self, x: torch.func.jvp(self.a, (x,), (x,))[1]), (torch.randn(ROWS, WIDTH),)
 
@@ -151,12 +193,16 @@ def test_threads_that_compute_nothing_are_not() -> None:
     assert profiled(with_idle_thread).signature.flops_per_step == 2 * 2 * 256 * WIDTH * WIDTH
 
 
-def test_derivatives_of_higher_order_operators_are_captured() -> None:
+@pytest.mark.parametrize("rows", [(ROWS,), (ROWS - 3, ROWS)])
+def test_derivatives_of_higher_order_operators_are_captured(rows: tuple[int, ...]) -> None:
     """Each operator that runs, and none of those that torch traces in every step. (The derivative of a condition
-    computes what it needs of the forward pass again.)"""
-    torch._dynamo.reset()  # once it has seen two numbers of rows, it traces this one as unknown
-    step = training_step(Calls(branch), torch.randn(ROWS, WIDTH))
-    step()
+    computes what it needs of the forward pass again.) Once torch has seen two numbers of rows, it traces with an
+    unknown one."""
+    torch._dynamo.reset()
+    model = Calls(branch)
+    for number in rows:
+        step = training_step(model, torch.randn(number, WIDTH))
+        step()
     calls = captured(step)
     assert sum(each.op.split(".")[1] in ("mm", "addmm") for each in calls) == 7
     unseen, events = look_for_unseen(step, calls, device="cpu")
@@ -196,12 +242,14 @@ def test_forward_mode_is_refused(factory: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize(("factory", "mode", "products"), [
     (scripted, "training", 2), (exported, "training", 2), (exported, "inference", 1), (own_function, "training", 5),
+    (selectively_checkpointed, "training", 5), (own_operator, "inference", 2), (own_operator, "training", 5),
     (with_scores_of_its_own, "inference", 1),
 ])  # fmt: skip
 def test_scripts_programs_and_functions_are_captured(factory: Callable[..., Any], mode: str, products: int) -> None:
     signature = profiled(factory, mode).signature
     assert sum(c.calls for c in signature.clusters if c.op in ("aten.mm.default", "aten.addmm.default")) == products
     assert signature.measurements[0].unmatched_calls == 0
+    assert "custom.opaque.default" not in {c.op for c in signature.clusters}
 
 
 def test_a_package_that_was_compiled_ahead_is_refused_whatever_is_seen_inside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +282,20 @@ def test_what_the_capture_lacks_is_named_with_its_share() -> None:
         unseen.check()
     assert "aten::exp 30.0%" in caught.value.cause
     assert "compile" in caught.value.hint
+
+
+def test_what_runs_in_some_steps_alone_is_beside_the_calls_of_others() -> None:
+    records = flat(event(STEP_LABEL, 0, 100, event("aten::mm", 0, 40), event("aten::exp", 50, 80)))
+    assert read_step(StepEvents.of(records), [call("aten.mm.default")], device="cpu").beside == {"aten::exp"}
+
+
+def test_threads_count_by_what_operators_take_however_long_they_are_awaited() -> None:
+    records = flat(event(STEP_LABEL, 0, 10_000, event("aten::mm", 0, 100)), event("aten::exp", 20, 60, thread=7))
+    unseen = unseen_in(StepEvents.of(records), [call("aten.mm.default")], device="cpu")
+    assert (unseen.time_share, unseen.thread_share) == pytest.approx((0.004, 40 / 140))
+    with pytest.raises(MeasurementError, match=r"28\.6%") as caught:
+        unseen.check()
+    assert "threads of its own" in caught.value.cause
 
 
 def test_views_and_composite_operators_are_nothing_unseen() -> None:

@@ -23,7 +23,8 @@ from statsnet.profiling.trace import captured
 from statsnet.profiling.varying import is_known, mean_samples
 from statsnet.signatures.statistics import agree
 from statsnet.workloads import Successive, build, make_step
-from statsnet.workloads.trees import copied, same_state, state_of
+from statsnet.workloads.tree_copies import copied
+from statsnet.workloads.trees import same_state, state_of
 
 WIDTH = 16
 

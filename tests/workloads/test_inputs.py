@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -21,7 +22,8 @@ from torch.nn.utils.rnn import PackedSequence  # noqa: E402
 from statsnet.errors import WorkloadError  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
-from statsnet.workloads.trees import all_tensors, map_tensors, shape_key  # noqa: E402
+from statsnet.workloads.tree_copies import copied, map_tensors  # noqa: E402
+from statsnet.workloads.trees import all_tensors, data_bytes, shape_key  # noqa: E402
 
 Point = namedtuple("Point", "x y")
 
@@ -42,6 +44,13 @@ class Slotted:
 class Graph:
     def __init__(self, x: Any) -> None:
         self.x, self.edges = x, torch.zeros(2, 5, dtype=torch.int64)
+
+
+class Numbered(tuple[Any, ...]):
+    """As e3nn's irreducible representations: its items are counted in a way of its own, or not at all."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
 
 
 def _defaultdict(x: Any) -> Any:
@@ -73,6 +82,19 @@ def test_tensors_are_found_and_mapped_inside(hold: Callable[[Any], Any]) -> None
 def test_shapes_tell_inputs_apart_and_identities_do_not(hold: Callable[[Any], Any]) -> None:
     assert shape_key(hold(torch.randn(4, 3))) == shape_key(hold(torch.randn(4, 3)))
     assert shape_key(hold(torch.randn(4, 3))) != shape_key(hold(torch.randn(4, 3, dtype=torch.float64)))
+
+
+def test_containers_that_do_not_count_their_items_are_looked_into() -> None:
+    numbered = Numbered((torch.ones(2), "a"))
+    assert copied({"numbered": numbered})["numbered"] is numbered
+    assert len(list(all_tensors([numbered]))) == 1
+
+
+def test_arrays_are_inputs_too() -> None:
+    arrays = [np.zeros((n, 3), dtype=np.float32) for n in (4, 4, 5)]
+    first, same, longer = map(shape_key, arrays)
+    assert first == same != longer
+    assert data_bytes({"points": arrays, "x": torch.ones(2)}) == 13 * 3 * 4 + 8
 
 
 def test_nested_batches_of_other_lengths_have_other_keys() -> None:
@@ -131,6 +153,11 @@ def packed(): return Tagger(), pack_padded_sequence(torch.randn(3, 5, 4), [5, 3,
 
 def compiled(): return torch.compile(nn.Linear(2, 2), backend="eager"), torch.ones(1, 2)
 
+def for_onednn():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
+    x = torch.ones(1, 3, 8, 8)
+    return torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x))), x
+
 def compiled_inside():
     layer = nn.Linear(2, 2)
     layer.compile(backend="eager")
@@ -180,6 +207,12 @@ def test_a_model_that_is_compiled_already_is_refused_with_the_way_out(
     assert "TORCHDYNAMO_DISABLE=1" in caught.value.hint
     monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
     assert make_step(build(f"{models}:{name}", mode="inference"))(0).isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_script_that_runs_in_onednn_without_operators_is_refused(models: str) -> None:
+    with pytest.raises(WorkloadError, match="optimized for inference"):
+        build(f"{models}:for_onednn", mode="inference")
 
 
 def test_the_compiler_is_not_imported_to_tell_that_a_model_is_not_compiled(models: str) -> None:

@@ -1,4 +1,4 @@
-"""Softmax and the losses behind it, in FLOPs per element of the input.
+"""Softmax and the losses behind it, in FLOPs per element of the input; of a sparse one, per stored element.
 
 softmax: max, subtract, exp, add, divide = 5; log-softmax: max, subtract, exp, add, subtract = 5;
 both backward: multiply (or exp), add, multiply, subtract = 4.
@@ -16,14 +16,15 @@ _BACKWARD = 4
 
 
 @operator_cost("_softmax", "_log_softmax", "_safe_softmax", "_masked_softmax", "softmax", "log_softmax",
-               "special_softmax", "special_log_softmax")  # fmt: skip
+               "special_softmax", "special_log_softmax", "_sparse_softmax", "_sparse_log_softmax")  # fmt: skip
 def _softmax(call: OperatorCall) -> Cost:
-    return call.cost(_FORWARD * call.tensor(0).numel)
+    return call.cost(_FORWARD * call.tensor(0).touched)
 
 
-@operator_cost("_softmax_backward_data", "_log_softmax_backward_data", "_masked_softmax_backward")
+@operator_cost("_softmax_backward_data", "_log_softmax_backward_data", "_masked_softmax_backward",
+               "_sparse_softmax_backward_data", "_sparse_log_softmax_backward_data")  # fmt: skip
 def _softmax_backward(call: OperatorCall) -> Cost:
-    return call.cost(_BACKWARD * call.tensor(0).numel)
+    return call.cost(_BACKWARD * call.tensor(0).touched)
 
 
 def _picked_bytes(call: OperatorCall) -> int:
