@@ -126,7 +126,7 @@ class RayEngine:
                 for index in [i for i in waiting if not self._open(asked[i], failed.get(i))]:
                     waiting.remove(index)
                     ended += 1
-                    no_place = Done(index=index, error=ray_errors.no_place(asked[index]))
+                    no_place: Done[R] = Done(index=index, error=ray_errors.no_place(asked[index]))
                     yield failed.pop(index, no_place)
                 self._begin(asked, waiting, running, failed)
                 if not running:

@@ -6,9 +6,9 @@ Nothing here imports torch until `build` or `make_step` is called, so that listi
 Which there are
     registry, conformance
 From a name to a model on a device
-    loading, calling, building, settings, dtypes, optimizers, losses
+    loading, calling, building, hidden_operators, settings, dtypes, optimizers, losses
 A step
-    step, stepping, renewal, trees, clones
+    step, stepping, renewal, trees, tree_copies, clones
 Counted without memory
     fakes, compressed_fakes, torch_operators
 """
