@@ -196,12 +196,18 @@ class _NoValues(TorchFunctionMode):
         name, options = getattr(func, "__name__", ""), kwargs or {}
         tensor = args[0] if args else options.get("tensor")
         fills = name.endswith("_") and not name.startswith("_")
-        if isinstance(tensor, torch.Tensor) and (fills or name in _OF_VALUES):
+        if isinstance(tensor, torch.Tensor) and (fills or (name in _OF_VALUES and _is_like(tensor, args[1:]))):
             return tensor
         return func(*args, **options)
 
 
 _OF_VALUES = frozenset({"sign", "__rmul__", "mul", "add"})
+
+
+def _is_like(tensor: Tensor, others: tuple[Any, ...]) -> bool:
+    """Whether the tensor has the shape and dtype of what follows from it and these numbers and tensors."""
+    tensors = (o for o in others if isinstance(o, Tensor))
+    return tensor.is_floating_point() and all(o.shape == tensor.shape and o.dtype == tensor.dtype for o in tensors)
 
 
 def side_input(*shape: int) -> nn.Parameter:

@@ -130,7 +130,7 @@ def trace_step(
 
     alike = Alike(capture, turn, device, warmup_s[-1]) if may_vary else None
     calls = alike.calls if alike else capture(0)
-    overhead_s = event_overhead_s(record_shapes=alike is not None and alike.shows_in_profiles)
+    overhead_s = 0.0
 
     def profiled() -> Timeline:
         turn.prepare()
@@ -154,6 +154,7 @@ def trace_step(
     else:
         turn.prepare()
         check_collectives(len(look_for_unseen(turn, calls, device=device)[1].works), calls)
+    overhead_s = event_overhead_s(record_shapes=alike is not None and alike.shows_in_profiles)
     quiet_machine = QuietMachine(device) if alone() else None
     repeats = min(repeats, FEWEST) if len(calls) > MANY_CALLS else repeats
     bare: list[float] = []

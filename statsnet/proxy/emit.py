@@ -126,7 +126,7 @@ def _sample(placed: list[Placed]) -> str:
 def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:
     alone, in_layouts = _has_operators(placed), _lays_out_gradients(placed)
     how = step_templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else step_templates.WITHOUT_OPTIMIZERS
-    outputs = "without_operators(proxy, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
+    outputs = "without_operators(differentiated, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
     gradients = f"gradients_like({outputs})"
     batch = step_templates.BATCH_WITHOUT_OPERATORS if alone else step_templates.BATCH
     forward, backward = (
@@ -138,10 +138,11 @@ def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:
         backward = communication.communicating("backward", backward)
     step = step_templates.TRAINING_STEP.substitute(
         how,
+        differentiated="    differentiated = have_backward(proxy)\n" if alone else "",
         gradients=f"laid_out_gradients(proxy, {gradients})" if in_layouts else gradients,
         backward=batch + forward + backward,
     )
-    towers = "without_operators(proxy, proxy.towers)" if alone else "proxy.towers"
+    towers = "without_operators(have_backward(proxy), proxy.towers)" if alone else "proxy.towers"
     parts = [step_templates.WITHOUT_OPERATORS] if alone else []
     parts.append(step_templates.GRADIENTS)
     if in_layouts:

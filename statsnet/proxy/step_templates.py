@@ -116,16 +116,15 @@ def laid_out_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
 ''')
 
 WITHOUT_OPERATORS = '''\
-@cache
 def have_backward(proxy: Proxy) -> tuple[bool, ...]:
     """For each tower whether it has a backward pass. One that is an operator by itself has none: a model's backward
     operators are among them."""
     return tuple(not isinstance(tower[0], Operator) for tower in proxy.towers)
 
 
-def without_operators(proxy: Proxy, of_towers: Iterable[Any]) -> list[Any]:
+def without_operators(differentiated: tuple[bool, ...], of_towers: Iterable[Any]) -> list[Any]:
     """Without those of towers that have no backward pass."""
-    return list(itertools.compress(of_towers, have_backward(proxy)))
+    return list(itertools.compress(of_towers, differentiated))
 '''
 
 TRAINING_STEP = Template('''\
@@ -133,7 +132,7 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One training step: $what"""
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
-    gradients = $gradients
+$differentiated    gradients = $gradients
     weights = list(proxy.parameters())
 $optimizers
     def step() -> list[Tensor]:
@@ -163,13 +162,13 @@ BACKWARD = """\
 
 BATCH_WITHOUT_OPERATORS = """\
         batch = [x.detach() for x in next(rotation)]
-        for x in without_operators(proxy, batch):
+        for x in without_operators(differentiated, batch):
             x.requires_grad_(x.is_floating_point())
 """
 
 BACKWARD_WITHOUT_OPERATORS = """\
         if gradients:
-            backward(weights, batch, without_operators(proxy, outputs), gradients)
+            backward(weights, batch, without_operators(differentiated, outputs), gradients)
 """
 
 WITH_OPTIMIZERS = {

@@ -163,7 +163,7 @@ class BlockCosts:
             identity = self.known[key].identity
             if identity in self.resized and identity not in self.in_place:
                 untried.add(identity)
-                identity = self._measured_alone(identity)
+                identity, _ = self._measured_alone(identity)
             others[measured[identity, self.known[key].optimizer]] += count
         return replace(self, unsound=self.unsound | untried), dict(others)
 
@@ -275,22 +275,21 @@ class BlockCosts:
     def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the block that it is derived from, unless it repeats
         calls."""
-        resized = self.resized.get(placed.identity)
-        if resized is not None and resized.repeats and placed.identity not in self.block_loads:
-            kind, config = json.loads(resized.origin)
-            return resized.ratio * self._framework_alone_s(replace(placed, kind=kind, config=with_tuples(config)))
-        identity = self._measured_alone(placed.identity)
         enters_autograd = not KINDS[placed.kind].ends_tower(placed.config)
-        parts = [(self.block_loads[identity], "block" if enters_autograd else "")]
+        identity, repeated = self._measured_alone(placed.identity)
+        time_s = repeated * self._beyond_idle_s(self.block_loads[identity], "block" if enters_autograd else "")
         if placed.key in self.optimizer_loads:
-            parts.append((self.optimizer_loads[placed.key], placed.optimizer or ""))
-        return sum(self._beyond_idle_s(load, name) for load, name in parts)
+            time_s += self._beyond_idle_s(self.optimizer_loads[placed.key], placed.optimizer or "")
+        return time_s
 
-    def _measured_alone(self, identity: str) -> str:
-        """The identity of the block measured alone that this one is derived from, or its own."""
+    def _measured_alone(self, identity: str) -> tuple[str, float]:
+        """The identity of the block measured alone that this one is derived from, or its own; and how many times as
+        often this one repeats its calls."""
+        repeated = 1.0
         while identity not in self.block_loads:
-            identity = self.resized[identity].origin
-        return identity
+            resized = self.resized[identity]
+            identity, repeated = resized.origin, repeated * (resized.ratio if resized.repeats else 1.0)
+        return identity, repeated
 
     def _measured(self, block: Placed) -> Placed:
         """The block itself if it was measured, alone or in place, or else the one that it is derived from."""

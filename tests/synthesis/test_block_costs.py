@@ -296,3 +296,16 @@ def test_the_pace_is_that_of_most_of_the_first_blocks_time() -> None:
     assert costs.pace(towers, ((part("k", 0.4), part("k", 0.1)), (part("k", 0.1),))) == pytest.approx(1.5)
     square = costs_of((linear(4), alone(part("k", 0.001))))
     assert square.pace([Tower(blocks=(linear(4),))], ((part("k", 0.002),),)) == 1.0
+
+
+def test_a_layer_in_a_loop_in_another_size_repeats_its_calls() -> None:
+    """Its operators and the time between them grow with its uses; its optimizer steps one weight."""
+    looped = replace(linear(40, "sgd"), config={**linear(40).config, "uses": 4})
+    costs = costs_of((looped, alone(part("k", 0.001, 1e-4), part("o", 0.0005, 1e-4))))
+    costs, blocks = costs.resize([looped])
+    longer = next(b for b in blocks if b.config["uses"] == 6)
+    (operators,) = costs._groups_alone(longer.identity)
+    (before,) = costs._groups_alone(looped.identity)
+    assert operators.time_s == pytest.approx(1.5 * before.time_s)
+    assert operators.calls == pytest.approx(1.5 * before.calls)
+    assert between_s(costs, longer) == pytest.approx(2.5e-4)

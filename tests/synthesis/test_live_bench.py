@@ -14,10 +14,12 @@ from live_benches import NETWORK, SPEED, answers, with_fresh_cache, with_setup
 from synthesis_builders import candidate, mix_of, moved, part, play
 
 from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.network_file import digest
 from statsnet.signatures.canonical import content_id
 from statsnet.signatures.model import Signature
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.machine_speed import reference_network
 from statsnet.synthesis.tasks import NetworkTrace
 
 MEASURED: dict[str, Callable[[LiveBench, Signature], Any]] = {
@@ -142,3 +144,9 @@ def test_a_third_process_tells_which_of_two_was_disturbed(
     assert len(tasks) == 3
     bench.measure_network("another", range(2), SPEED)
     assert len(tasks) == 5
+
+
+def test_the_reference_network_s_source_is_known() -> None:
+    """Its step is what brings stored signatures to today's pace. If another source takes as long, write its digest
+    here; if not, raise WORK_VERSION as well."""
+    assert digest(reference_network("training", "float32")).startswith("bca1e3b8783ab906")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rounds import NextNetwork, build_and_measure, solve_in_rounds
-from statsnet.synthesis.trials import Knowledge, Trial
+from statsnet.synthesis.trials import Knowledge, Trial, enough
 
 
 def test_learning_in_place_brings_the_network_nearer() -> None:
@@ -162,14 +163,28 @@ def test_rounds_stop_when_a_network_is_good() -> None:
     assert len(history) < len(solve_in_rounds(problem, effort=THOROUGH)[1])
 
 
-def test_rounds_stop_when_one_gains_less_than_processes_differ_by(solved: Solved) -> None:
-    *_, without_noise = solved
-    bench = SimulatedBench(noise=(-0.5, 0.0, 0.5))
-    _, history = solve_in_rounds(small_problem(bench))
-    assert len(history) == NORMAL.least_rounds < len(without_noise)
-    assert without_noise[: len(history)] == history
-    _, all_of_them = solve_in_rounds(small_problem(bench), effort=THOROUGH)
+def test_rounds_stop_when_one_gains_nothing(solved: Solved) -> None:
+    """A thorough synthesis goes on."""
+    *_, history = solved
+    assert len(history) == NORMAL.least_rounds
+    assert history[-1].measured_error > min(r.measured_error for r in history)
+    _, all_of_them = solve_in_rounds(small_problem(), effort=THOROUGH)
     assert len(all_of_them) == THOROUGH.rounds
+
+
+@pytest.mark.parametrize(
+    ("errors", "uncertainty", "is_enough"),
+    [((2.0,), 0.1, False), ((2.0, 1.0), 0.1, False), ((2.0, 1.9), 0.1, True), ((2.0, 1.9), 0.0, False),
+     ((1.0, 2.0), 0.0, True), ((2.0, 1.0, 1.5), 0.1, True)],
+)  # fmt: skip
+def test_a_round_that_gains_less_than_two_differ_by_chance_is_the_last(
+    errors: Sequence[float], uncertainty: float, is_enough: bool
+) -> None:
+    trials: list[Any] = [
+        SimpleNamespace(error=lambda *_, e=e: e, uncertainty=lambda *_: uncertainty, is_good=lambda _: False)
+        for e in errors
+    ]
+    assert enough(trials, small_problem()) is is_enough
 
 
 def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> None:
@@ -188,7 +203,7 @@ def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("processes", "rounds", "confirmed"),
-    [(0.1, 1, False), (2.5, 1, False), (5.5, 1, True), (6.5, 2, True), (1000, 5, True)],
+    [(0.1, 1, False), (2.5, 1, False), (5.5, 1, True), (6.5, 2, True), (1000, 3, True)],
 )
 def test_the_deadline_ends_the_rounds(processes: float, rounds: int, confirmed: bool) -> None:
     """A round takes two processes, and so does the confirmation."""
