@@ -137,6 +137,18 @@ def _embedding_bag_backward(grad: torch.Tensor, indices: torch.Tensor, *settings
     return _sparse(indices.reshape(1, -1), values, torch.Size((rows, grad.shape[1])), is_coalesced=False)
 
 
+def _grouped_mm(
+    a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor | None = None, bias: Any = None, out_dtype: Any = None
+) -> torch.Tensor | None:
+    """torch's rule (2.13) knows bfloat16 alone; a CPU runs the other dtypes, too."""
+    if a.dtype is torch.bfloat16:
+        return None
+    groups = (
+        () if a.dim() != b.dim() else (a.shape[0],) if a.dim() == 3 else (ends.shape[0],) if ends is not None else ()
+    )
+    return a.new_empty((*groups, a.shape[1] if a.dim() == 3 else a.shape[0], b.shape[-1]), dtype=out_dtype)
+
+
 def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, *, is_coalesced: bool) -> torch.Tensor:
     """A new sparse tensor with entries like these."""
     return torch.sparse_coo_tensor(
@@ -154,4 +166,5 @@ RULES: dict[Any, Callable[..., torch.Tensor | None]] = {
     aten._coalesce.default: _coalesce,
     aten.sparse_mask.default: _sparse_mask,
     aten._embedding_bag_backward.default: _embedding_bag_backward,
+    aten._grouped_mm.default: _grouped_mm,
 }

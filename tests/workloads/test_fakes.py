@@ -137,3 +137,26 @@ def test_what_modules_hold_beside_parameters_is_cast_as_they_do_it() -> None:
         network = nn.Sequential(nn.Linear(4, 4), nn.Sequential(Operator(torch.neg, torch.ones(4, 4))))
         network.to(torch.bfloat16)
     assert {network[0].weight.dtype, network[1][0].operands[0].dtype} == {torch.bfloat16}  # type: ignore[index, union-attr]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("a", "b", "ends"),
+    [
+        ((8, 16), (2, 16, 8), (4, 8)),
+        ((2, 5, 16), (16, 8), (4, 8)),
+        ((2, 5, 16), (2, 16, 8), ()),
+        ((16, 8), (8, 24), (3, 8)),
+    ],
+)
+def test_grouped_products_have_the_shapes_of_real_ones(
+    dtype: torch.dtype, a: tuple[int, ...], b: tuple[int, ...], ends: tuple[int, ...]
+) -> None:
+    def product() -> torch.Tensor:
+        groups = torch.tensor(ends, dtype=torch.int32) if ends else None
+        return torch._grouped_mm(torch.randn(a).to(dtype), torch.randn(b).to(dtype), groups)
+
+    real = product()
+    with fake_tensors():
+        fake = product()
+    assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
