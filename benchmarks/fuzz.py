@@ -10,7 +10,8 @@ within 2 s of the processor, within 1 GiB more than it had before, and without c
 program or opening a connection. The reader `command` is the whole program, given hostile words as well as files
 (fuzzing/commands.py); it has 20 s. What breaks a rule is kept in the folder -o, once for each place in the code, and
 can be read again with --again FILE. With --add-to, the counts are added to those in a table, the inputs are others than
-those that it counts, and --inputs is how many it shall count.
+those that it counts, and --inputs is how many it shall count: a reader that has read so many is left out, and fails if
+it failed in its last run.
 
 Each reader runs in a process of its own, which an input may kill. The changes follow bytes: random ones by default,
 with --engine atheris (pip install 'statsnet[fuzz]') those that libFuzzer finds by looking at the code that they reach.
@@ -112,6 +113,8 @@ def main() -> int:
         row = rows.get(name, FuzzRow(reader=name, inputs=0, taken_in=0, slowest_s=0.0, failures=0))
         wanted = chosen.inputs - row.inputs
         if wanted <= 0:
+            failed |= row.failures > 0
+            print(f"{name} has read {row.inputs} inputs before, {row.failures} failures in its last run", flush=True)
             continue
         tally = _in_a_process(name, chosen, wanted, chosen.seed + row.inputs)
         rows[name] = row.and_then(tally)
@@ -131,7 +134,8 @@ def _print(rows: Sequence[FuzzRow]) -> None:
          f"{row.slowest_s:.2f} s", str(row.failures))
         for row in rows
     ]  # fmt: skip
-    print(markdown_table(head, cells))
+    inputs = sum(row.inputs for row in rows)
+    print(markdown_table(head, cells) + (f"\n\n{len(rows)} readers, {inputs} inputs" if len(rows) > 1 else ""))
 
 
 def _in_a_process(name: str, chosen: argparse.Namespace, inputs: int, seed: int) -> Tally:

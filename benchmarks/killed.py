@@ -9,8 +9,9 @@ after a random part of the time that it takes, else at a random one of the chang
 disk that is full from such a change on. Then: what it writes is what it was before, or new and whole; no process of it
 lives; nothing else lies in the folder but what the next run may sweep, or nothing at all if the command could end by
 itself; and the same command, started once more, succeeds and sweeps it. Printed for each command: how often it was
-stopped, how often it had ended before, and how often something was wrong. Each is stopped until it was so often in all
-runs that the table -o counts; it is written after every few.
+stopped, how often it had ended before, and how often something was wrong. Each is stopped until it was at least so
+often in all runs that the table -o counts (build/killed.csv, unless another is named), so a second run stops nothing
+but what --times adds; the table is written after every few. What mostly survives is not tried for ever.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ Forked = multiprocessing.context.ForkProcess
 AT_ONCE = 10
 """After so many the command must succeed once more, and the counts are written."""
 
+MOST_TRIES = 3
+"""For each stop that is wanted: a command may end by itself before, or survive."""
+
 LIVES_ON_S = 20.0
 """The server that forks processes sees that its command has ended when it has imported what it is importing."""
 
@@ -73,6 +77,10 @@ class KilledRow:
     killed: int = 0
     had_ended: int = 0
     wrong: int = 0
+
+    @property
+    def tries(self) -> int:
+        return self.killed + self.had_ended
 
     def and_then(self, later: KilledRow) -> KilledRow:
         return replace(
@@ -118,11 +126,14 @@ def _stopped(chosen: argparse.Namespace) -> list[KilledRow]:
         for name in wanted:
             for by in chosen.by.split(","):
                 row = rows.get((name, by), KilledRow(command=name, by=by))
-                while row.killed < chosen.times:
-                    chance = random.Random(f"{chosen.seed} {row.killed + row.had_ended}")
-                    row = row.and_then(_killed(place, name, by, min(AT_ONCE, chosen.times - row.killed), chance))
+                before, last = row.killed, row.tries + MOST_TRIES * (chosen.times - row.killed)
+                while row.killed < chosen.times and row.tries < last:
+                    chance = random.Random(f"{chosen.seed} {row.tries}")
+                    row = row.and_then(_killed(place, name, by, min(AT_ONCE, chosen.times), chance))
                     rows[name, by] = row
                     csv_tables.write(chosen.output, KilledRow, [*rows.values()], one_machine=False)
+                said = f"{row.killed} of {chosen.times}, {before} of them in earlier runs"
+                print(f"{name}, {by}: {said}", file=sys.stderr)
     return [*rows.values()]
 
 

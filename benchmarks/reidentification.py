@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks import look_alikes
 from benchmarks.console import parser, report, start
+from statsnet.errors import StatsNetError
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.autocast_shares import told_of_autocast
@@ -88,7 +89,10 @@ class _CountedUnderAutocast(ProfileWorkload):
 
     def _count(self, built: BuiltWorkload, step: Step) -> Profile:
         profile = super()._count(built, step)
-        return replace(profile, signature=told_of_autocast(profile.signature, step, "cpu", phases_of(step)))
+        told = told_of_autocast(profile.signature, step, "cpu", phases_of(step))
+        if all(cluster.autocast_share is None for cluster in told.clusters):  # as if the step had failed under autocast
+            raise StatsNetError(f"autocast told nothing of {self.model.target}")
+        return replace(profile, signature=told)
 
 
 def family_of(family: str, batch: int, *, held_out: bool = False) -> dict[str, Signature]:

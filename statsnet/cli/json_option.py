@@ -9,6 +9,7 @@ follow: `statsnet run --json my-proxy`. `--json=FILE` takes any name.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def check_no_input(path: str | None, inputs: Iterable[str | Path | None]) -> Non
     if path is None or path == output.STDOUT:
         return
     read = (file for each in inputs if each is not None for file in _files(Path(each)))
-    if any(file.resolve() == Path(path).resolve() for file in read):
+    if any(os.path.realpath(file) == os.path.realpath(path) for file in read):  # resolve() fails at a link to itself
         raise UsageError(
             f"'{path}' would be overwritten, but the command reads it",
             cause="the FILE of --json and -o is written",
@@ -103,5 +104,7 @@ def _joined(args: Sequence[str], *, takes_file: bool = True) -> list[str]:
 
 def check_not_within(json_path: str | None, folder: Path) -> None:
     """Raises UsageError for a FILE in the folder of the proxy that is being made."""
-    if json_path not in (None, output.STDOUT) and Path(json_path).resolve().is_relative_to(folder.resolve()):
+    if json_path in (None, output.STDOUT):
+        return
+    if Path(os.path.realpath(json_path)).is_relative_to(os.path.realpath(folder)):
         raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{folder}'")

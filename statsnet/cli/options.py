@@ -132,8 +132,12 @@ def was_given(name: str) -> bool:
 
 def first_given(*names: str) -> str | None:
     """Of these parameters of the running command, the first that stands on the command line: as it is written there."""
-    written = {each.name: each.opts[0] for each in click.get_current_context().command.params}
-    return next((written[name] for name in names if was_given(name)), None)
+    context = click.get_current_context()
+    written = {
+        each.name: (each.secondary_opts if context.params.get(str(each.name)) is False else each.opts)
+        for each in context.command.params
+    }
+    return next((written[name][0] for name in names if was_given(name)), None)
 
 
 def given_mode(mode: str) -> str | None:

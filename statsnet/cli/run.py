@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -98,7 +98,7 @@ def run(
         folder=folder,
     )
     where.check()
-    proxies = tuple({Path(name).resolve(): name for name in proxies}.values())  # each once
+    proxies = tuple({os.path.realpath(name): name for name in proxies}.values())  # each once
     is_many = len(proxies) > 1 or engine != fleet.LOCAL or folder is not None
     if is_many and (scenario or trace_path):
         raise UsageError(

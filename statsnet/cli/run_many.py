@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -98,7 +99,7 @@ def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, jso
 
 def _labels(proxies: Sequence[str]) -> list[str]:
     """A name for each folder, none twice: the end of its path that no other of them has, most often the last folder."""
-    paths = [Path(name).resolve().parts for name in proxies]
+    paths = [Path(os.path.realpath(name)).parts for name in proxies]
     labels: list[str] = []
     for path in paths:
         length = next(n for n in range(1, len(path) + 1) if sum(p[-n:] == path[-n:] for p in paths) == 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ def check(path: str | None, *others: str | None) -> None:
             cause="its end says what it is to hold",
             hint="*.json or *.json.gz for Perfetto, *.speedscope.json for speedscope",
         )
-    if any(other is not None and Path(other).resolve() == Path(path).resolve() for other in others):
+    if any(other is not None and os.path.realpath(other) == os.path.realpath(path) for other in others):
         raise UsageError(f"'{path}' was given twice", cause="two files are to be written", hint="name another one")
     if launched_together():
         raise UsageError(

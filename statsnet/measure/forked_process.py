@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from statsnet.errors import MeasurementError
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.process_server import REQUEST_BYTES, Request
 
@@ -100,7 +101,7 @@ class Surroundings:
 
 
 class Server:
-    """Starts the server, which is ready some seconds later."""
+    """Starts the server, which is ready some seconds later. Raises MeasurementError if no process can be started."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
@@ -109,16 +110,20 @@ class Server:
         """Processes that are in use."""
         self.has_forked = False
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
-                env=surroundings.variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), *LOCKS.descriptors),
-                start_new_session=True,  # Ctrl-C is for this process, which then ends those that it wants no longer
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
+                    env=surroundings.variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(), *LOCKS.descriptors),
+                    start_new_session=True,  # Ctrl-C is for this process, which then ends those that it wants no longer
+                )
+        except OSError as error:  # too many processes, or no memory
+            self._requests.close()
+            raise MeasurementError("no process can be started", cause=str(error)) from error
 
     def fork(self, request: Request, *, stdin: int, output: int, events: int) -> ForkedProcess:
         """Waits until the process has been forked. Raises ServerEnded."""

@@ -116,7 +116,8 @@ _DEEPSEEK = """
 @functools.cache
 def public_functions() -> dict[str, str]:
     """Functions without a namespace that no pattern fits, mostly Triton's, with the library that defines them: those
-    that public repositories hold, by their whole names. Names that anybody could have chosen are left out."""
+    that public repositories hold, by their whole names (docs/kernel-families.md lists them). Names that anybody could
+    have chosen are left out."""
     text = resources.files("statsnet.profiling").joinpath("public_kernels.txt").read_text()
     return {name: library for library, *names in map(str.split, text.splitlines()) for name in names}
 

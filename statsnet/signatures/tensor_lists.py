@@ -13,8 +13,13 @@ MAX_LIST_TENSORS = 100_000
 
 def listed_tensors(args: Iterable[Any]) -> int:
     """How many tensors the lists among encoded arguments stand for."""
-    lists = (arg["tensors"] for arg in args if isinstance(arg, dict) and "tensors" in arg)
-    return sum(_stands_for(entry) for entries in lists for entry in entries)
+    return sum(map(_listed, args))
+
+
+def _listed(arg: Any) -> int:
+    if isinstance(arg, list):
+        return listed_tensors(arg)
+    return sum(map(_stands_for, arg["tensors"])) if isinstance(arg, dict) and "tensors" in arg else 0
 
 
 def flatten_arguments(args: Iterable[Any]) -> list[Any]:
@@ -28,6 +33,8 @@ def compact_arguments(args: Iterable[Any]) -> list[Any]:
 
 
 def _with_list(arg: Any, change: Any) -> Any:
+    if isinstance(arg, list):
+        return [_with_list(each, change) for each in arg]
     if isinstance(arg, dict) and "tensors" in arg:
         return {"tensors": change(arg["tensors"])}
     return arg

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks import csv_tables, fuzz
+from benchmarks.fuzz import FuzzRow
 from benchmarks.fuzzing.mutation import Choices, changed_bytes, changed_document
 from benchmarks.fuzzing.readers import READERS, Reader
 from statsnet.errors import FileFormatError, StatsNetError
@@ -149,3 +151,18 @@ def test_the_program_prints_a_table_and_keeps_what_failed(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr + done.stdout
     rows = [line.split(" | ")[:2] for line in done.stdout.splitlines()[2:]]
     assert rows == [["| settings", "50"]]
+
+
+@pytest.mark.parametrize(("failures", "code"), [(0, 0), (2, 1)])
+def test_a_reader_that_has_read_enough_still_fails(
+    failures: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "fuzz.csv"
+    row = FuzzRow(reader="settings", inputs=50, taken_in=9, slowest_s=0.1, failures=failures)
+    other = FuzzRow(reader="mix", inputs=70, taken_in=9, slowest_s=0.1, failures=1)
+    csv_tables.write(table, FuzzRow, [row, other], one_machine=False)
+    words = ["fuzz.py", "--readers", "settings", "--inputs", "50", "--add-to", str(table), "-o", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    assert fuzz.main() == code
+    said = capsys.readouterr().out
+    assert f"settings has read 50 inputs before, {failures} failures" in said and "2 readers, 120 inputs" in said

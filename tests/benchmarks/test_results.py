@@ -15,6 +15,7 @@ from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
 from benchmarks.fuzz import FuzzRow
+from benchmarks.killed import KilledRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.scale import ScaleRow
@@ -29,6 +30,7 @@ ROWS = {
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
     "fuzz.py": FuzzRow,
+    "killed.py": KilledRow,
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
     "scale.py": ScaleRow,

@@ -67,6 +67,8 @@ def test_weights_follow_the_reference_device(tmp_path: Path) -> None:
         (("--macs", "2M", "--device", "cpu"), "--device and --macs were both given"),
         (("--quantum", "16"), "--quantum was given without --macs"),
         (("--reference", "roofline"), "--reference was given without --macs"),
+        (("--signed",), "--signed was given without --macs"),
+        (("--unsigned",), "--unsigned was given without --macs"),
         (("--macs", "many"), "'many' is not a count"),
         (("--macs", "10"), "as little as 10"),
         (("--macs", "2M", "--reference", "abacus"), "'abacus' names no recorded device"),

@@ -33,7 +33,11 @@ def zeros(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-@pytest.mark.parametrize("made", [pipe, deep, zeros])
+def itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("made", [pipe, deep, zeros, itself])
 @pytest.mark.parametrize("words", READING)
 def test_a_command_ends(
     words: str, made: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

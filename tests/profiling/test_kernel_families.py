@@ -80,7 +80,7 @@ FAMILIES = {
         "flashinfer:fused_add_rms_norm:bf16",
     "mfma_moe1_silu_mul_afp8_wfp4_fp8_t128x256x256_pm1_fp8q_sort_async_gui_v32": "aiter:moe_gemm:f4",
     "_gemm_a8w8_blockscale_kernel_GROUP_K_128_GROUP_N_128_BLOCK_SIZE_M_128_EVEN_K_1_cache_modifier_CG": "aiter:gemm",
-    "_permute_quantize_mxfp8_kernel": "megatron:permute_quantize_mxfp",
+    "_multimem_reduce_scatter_residual_add_kernel": "megatron:multimem_reduce_scatter_residual_add",
     "void <unnamed>::silu_mul_quant_varlen_kernel<(bool)1, (bool)0>(Params)": "sglang:silu_mul_quant_varlen",
     "void smxx::decode::flash_fwd_mla_combine_kernel<cutlass::bfloat16_t, (int)512>(Params)":
         "flash_mla:flash_fwd_mla_combine:bf16",
@@ -108,7 +108,8 @@ def test_the_families_of_public_kernels(name: str, family: str) -> None:
         "customers_own_secret_kernel", "permute_rankers_kernel", "fused_moe_gpt5_fwd_kernel",
         "xai_kda_decode_kernel_v42", "mkl::anything_at_all", "batched_swiglu_ranker_kernel",
         "kernel_cutlass_kernel_acmerankerRankKernel_object_at__tensorptrbf16", "acme_ranker_kernel_BLOCK_SIZE_M_128",
-        "void acme::_permute_quantize_mxfp8_kernel<float>(float*)",
+        "void acme::_multimem_reduce_scatter_residual_add_kernel<float>(float*)",
+        "cross_entropy_kernel", "_swiglu_backward_kernel_flat", "_gather_rows_kernel", "compute_expert_offsets",
     ],
 )  # fmt: skip
 def test_what_no_public_library_owns_is_opaque(name: str) -> None:

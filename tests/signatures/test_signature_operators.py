@@ -44,6 +44,7 @@ def test_nothing_is_lost(entries: list[Any]) -> None:
     expected = [TensorSpec.from_dict(e) for e in entries if e]
     assert tensors_of([argument]) == tensors_of(compact) == tensors_of(flat) == expected
     assert flat == flatten_arguments([argument])
+    assert flatten_arguments([[*compact, 1]]) == [[*flat, 1]]
     assert compact_arguments(flat) == compact == compact_arguments(compact)
     assert sum(e is None for e in flat[0]["tensors"]) == entries.count(None)
 
