@@ -286,6 +286,7 @@ def test_a_task_travels_as_plain_data(task: Task[Any]) -> None:
 
 RACE = """
 import pickle, sys, threading
+from concurrent.futures import ThreadPoolExecutor
 from statsnet.measure.task import converted
 from statsnet.signatures.model import Signature
 
@@ -293,13 +294,14 @@ sys.setswitchinterval(1e-5)
 data, together = pickle.load(sys.stdin.buffer), threading.Barrier(4)
 
 
-def read():
+def read(_):
     together.wait()
-    converted(data, tuple[Signature, ...])
+    return converted(data, tuple[Signature, ...])
 
 
-threads = [threading.Thread(target=read) for _ in range(4)]
-[each.start() for each in threads], [each.join() for each in threads]
+with ThreadPoolExecutor(4) as pool:
+    results = [*pool.map(read, range(4))]  # raises what a thread has raised
+assert len(results) == 4 and all(isinstance(signature, Signature) for (signature,) in results)
 """
 
 
