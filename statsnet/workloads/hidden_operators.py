@@ -39,11 +39,12 @@ def check_not_compiled(target: Target, model: torch.nn.Module) -> None:
 
 def check_not_for_onednn(target: Target, model: torch.nn.Module) -> None:
     """What `torch.jit.optimize_for_inference` puts in place of convolutions and linear layers is no operator of
-    torch's: neither a capture nor the profiler sees it."""
+    torch's: neither a capture nor the profiler sees it. It inlines a script, so the graph of each script by itself
+    shows it; the graphs of inner scripts would be there again and again if they were inlined."""
     import torch
 
     scripts = [m for m in model.modules() if isinstance(m, torch.jit.ScriptModule) and m._c._has_method("forward")]
-    if any("prim::mkldnn_" in str(script.inlined_graph) for script in scripts):
+    if any("prim::mkldnn_" in str(script.graph) for script in scripts):
         raise WorkloadError(
             f"the model of '{target.label}' is a script that is optimized for inference",
             cause="its convolutions and linear layers run in oneDNN without torch's operators",

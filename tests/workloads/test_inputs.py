@@ -158,6 +158,10 @@ def for_onednn():
     x = torch.ones(1, 3, 8, 8)
     return torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x))), x
 
+def for_onednn_inside():
+    script, x = for_onednn()
+    return nn.Sequential(nn.Sequential(script), nn.ReLU()), x
+
 def compiled_inside():
     layer = nn.Linear(2, 2)
     layer.compile(backend="eager")
@@ -209,10 +213,11 @@ def test_a_model_that_is_compiled_already_is_refused_with_the_way_out(
     assert make_step(build(f"{models}:{name}", mode="inference"))(0).isfinite().all()
 
 
+@pytest.mark.parametrize("name", ["for_onednn", "for_onednn_inside"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_script_that_runs_in_onednn_without_operators_is_refused(models: str) -> None:
+def test_a_script_that_runs_in_onednn_without_operators_is_refused(models: str, name: str) -> None:
     with pytest.raises(WorkloadError, match="optimized for inference"):
-        build(f"{models}:for_onednn", mode="inference")
+        build(f"{models}:{name}", mode="inference")
 
 
 def test_the_compiler_is_not_imported_to_tell_that_a_model_is_not_compiled(models: str) -> None:
