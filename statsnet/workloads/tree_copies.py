@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from statsnet.workloads.clones import clone
-from statsnet.workloads.trees import PLAIN, attributes_of
+from statsnet.workloads.trees import PLAIN, attributes_of, may_be_written
 
 if TYPE_CHECKING:
     import torch
@@ -22,8 +22,8 @@ def map_tensors(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) ->
 
 
 def copied(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:
-    """A copy that a step may change: of every container and object inside, and `tensor` of each tensor (default: a
-    copy). Modules, functions, iterators and what cannot be copied stay the same objects."""
+    """A copy that a step may change: of every container, object and array inside, and `tensor` of each tensor
+    (default: a copy). Modules, functions, iterators and what cannot be copied stay the same objects."""
     return _Copied(tensor or clone)(value)
 
 
@@ -96,6 +96,8 @@ class _Copied(_Mapped):
 
     def _inside(self, value: Any) -> Any:
         try:
+            if may_be_written(value):
+                return value.copy(order="K")
             if isinstance(value, deque):
                 return deque(map(self, value), value.maxlen)
             if isinstance(value, set):

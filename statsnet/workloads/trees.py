@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -33,14 +34,19 @@ def data_bytes(value: Any) -> int:
 
 
 def state_of(value: Any, seen: set[int] | None = None) -> list[Any]:
-    """What tells whether a step changed a value: the tensors inside with their versions, plain values, and the lengths
-    of containers. `same_state` compares two. What is in `seen` is left out, and what was looked at is added."""
+    """What tells whether a step changed a value: the tensors inside with their versions, plain values, what arrays
+    hold, and the lengths of containers. `same_state` compares two. What is in `seen` is left out, and what was looked
+    at is added."""
     import torch
 
-    return [
-        (leaf, _version(leaf)) if isinstance(leaf, torch.Tensor) else leaf if isinstance(leaf, PLAIN) else type(leaf)
-        for leaf in _leaves(value, set() if seen is None else seen, with_lengths=True)
-    ]
+    def told(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return leaf, _version(leaf)
+        if may_be_written(leaf):
+            return f"{leaf.shape} {leaf.dtype} {hashlib.blake2b(leaf.tobytes()).hexdigest()}"
+        return leaf if isinstance(leaf, PLAIN) else type(leaf)
+
+    return [told(leaf) for leaf in _leaves(value, set() if seen is None else seen, with_lengths=True)]
 
 
 def same_state(before: list[Any], after: list[Any]) -> bool:
@@ -170,6 +176,8 @@ def _leaves(value: Any, seen: set[int], *, with_lengths: bool = False) -> Iterat
 
 def _children(value: Any) -> list[Any] | None:
     """What a value holds; None for one that cannot be looked into."""
+    if _is_array(value):
+        return None  # of a class of one's own, too
     if isinstance(value, Mapping):
         return list(value.values())
     kinds: tuple[Any, ...] = (list, tuple, set, frozenset, deque)
@@ -206,6 +214,11 @@ def _plain_key(leaf: Any) -> Any:
     if _is_array(leaf):
         return (leaf.shape, str(leaf.dtype))
     return f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+
+
+def may_be_written(value: Any) -> bool:
+    """Whether it is an array of NumPy's that a step may write into. One that lies in a file is a data set."""
+    return _is_array(value) and value.flags.writeable and not isinstance(value, sys.modules["numpy"].memmap)
 
 
 def _is_array(leaf: Any) -> bool:

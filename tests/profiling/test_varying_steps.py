@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -323,13 +324,17 @@ def test_copies_are_independent_and_keep_what_holds_nothing() -> None:
     shared = torch.ones(2)
     module = nn.Linear(2, 2)
     value = {"a": [shared, shared.expand(3, 2)], "cache": Cache(), "module": module, "draws": random.Random(0)}
+    arrays = value["arrays"] = [np.zeros(2), np.broadcast_to(np.zeros(1), 2)]
     copy = copied(value)
+    copy["arrays"][0] += 1
     copy["a"].append(1)
     copy["cache"].grown(torch.ones(1, WIDTH))
     copy["a"][0].zero_()
     assert len(value["a"]) == 2
     assert value["cache"].rows[0].shape == (8, WIDTH)
     assert shared.tolist() == [1, 1]
+    assert arrays[0].tolist() == [0, 0]
+    assert copy["arrays"][1] is arrays[1]  # nobody may write into it
     assert copy["a"][1].stride() == value["a"][1].stride()
     assert copy["module"] is module
     assert copy["draws"] is value["draws"]  # an environment's episodes go on to differ
@@ -361,6 +366,11 @@ def test_states_differ_by_any_change() -> None:
     assert not same_state(before, state_of(held))
     before = state_of(held)
     held["t"] = tensor.clone()
+    assert not same_state(before, state_of(held))
+    held["n"] = np.zeros(3)
+    before = state_of(held)
+    assert same_state(before, state_of(held))
+    held["n"][0] = 1.0
     assert not same_state(before, state_of(held))
 
 
