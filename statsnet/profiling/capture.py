@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._ops import HigherOrderOperator
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from statsnet.profiling.encode import encode_arguments, encode_outputs
@@ -49,6 +48,20 @@ class OpCall:
     is_lost: bool = False
 
 
+_OPTIMIZER = "Optimizer.step#"
+"""So begins the name of the range that torch itself opens around each step of an optimizer."""
+
+
+class _Range(NamedTuple):
+    """A `record_function` range that is open: autograd's next node at its begin, and of an optimizer's step the phase
+    that it interrupts."""
+
+    segment: str
+    node: int
+    is_optimizer: bool
+    interrupted: str | None
+
+
 class CaptureMode(TorchDispatchMode):
     """Records the calls made inside the `with` block.
 
@@ -63,8 +76,7 @@ class CaptureMode(TorchDispatchMode):
         self.calls: list[OpCall] = []
         self.phase: str | None = None
         self._producer: dict[int, int] = {}
-        self._segments: list[str] = []
-        self._opened_at: list[int] = []
+        self._ranges: list[_Range] = []
         self._nodes: list[tuple[int, int, str]] = []
         self._log = kernel_log
 
@@ -132,17 +144,24 @@ class CaptureMode(TorchDispatchMode):
         self.phase = name
 
     def _mark(self, name: str, args: tuple[Any, ...]) -> None:
+        """A range begins or ends; also where what is inside raises, as the model may catch it."""
         node = torch._C._autograd._get_sequence_nr()
         if "_enter" in name:
             label = str(args[0]) if args else ""
-            self._segments.append(label.removeprefix("segment:") if label.startswith("segment:") else self._outer())
-            self._opened_at.append(node)
-        elif self._segments:
-            self._nodes.append((self._opened_at.pop(), node, self._segments.pop()))
+            segment = label.removeprefix("segment:") if label.startswith("segment:") else self._outer()
+            is_optimizer = label.startswith(_OPTIMIZER)
+            self._ranges.append(_Range(segment, node, is_optimizer, self.phase))
+            if is_optimizer:
+                self.phase = "optimizer"
+        elif self._ranges:
+            ended = self._ranges.pop()
+            self._nodes.append((ended.node, node, ended.segment))
+            if ended.is_optimizer:
+                self.phase = ended.interrupted
 
     def _current_segment(self) -> str | None:
-        if self._segments:
-            return self._segments[-1]
+        if self._ranges:
+            return self._ranges[-1].segment
         node = torch._C._current_autograd_node()
         if node is None:
             return None
@@ -150,7 +169,7 @@ class CaptureMode(TorchDispatchMode):
         return next((name for first, end, name in self._nodes if first <= number < end), None)
 
     def _outer(self) -> str:
-        return self._segments[-1] if self._segments else ""
+        return self._ranges[-1].segment if self._ranges else ""
 
     def _current_phase(self, op: str) -> str:
         """An operator of autograd's own is a backward one whoever calls it: in a proxy, some are by themselves."""
@@ -233,7 +252,7 @@ def capture_step(
 ) -> list[OpCall]:
     """Run one step and return its calls, as a capture of the type `by` records them. `phases(callback)` installs the
     callback that the step calls at the start of each phase (None removes it); without it, phases come from the autograd
-    engine and from the optimizers' own hooks.
+    engine and from the ranges that torch opens around optimizers' steps.
     """
     with capturing(device, by) as mode:
         try:
@@ -251,24 +270,6 @@ def capturing(device: str, by: type[CaptureMode] = CaptureMode) -> Iterator[Capt
     """Capture the calls made inside the `with` block, with their implementations on a CPU."""
     log = KernelLog() if device == "cpu" else None
     mode = by(log)
-    around: list[tuple[Any, str | None]] = []
-    """The optimizers whose step runs, the outermost first, each with the phase that it interrupts."""
-
-    def enter(optimizer: Any, *_: Any) -> None:
-        around.append((optimizer, mode.phase))
-        mode.phase = "optimizer"
-
-    def leave(optimizer: Any, *_: Any) -> None:
-        """One that holds another, or calls its parent's step, goes on; those inside of it that raised do not."""
-        if places := [i for i, (entered, _) in enumerate(around) if entered is optimizer]:
-            mode.phase = around[places[-1]][1]
-            del around[places[-1] :]
-
-    handles = [register_optimizer_step_pre_hook(enter), register_optimizer_step_post_hook(leave)]
-    try:
-        # A compiled part refuses to be compiled while a mode is on; run as it was written, it can be seen.
-        with log or nullcontext(), torch.compiler.set_stance("force_eager"), derivatives_seen(mode), mode:
-            yield mode
-    finally:
-        for handle in handles:
-            handle.remove()
+    # A compiled part refuses to be compiled while a mode is on; run as it was written, it can be seen.
+    with log or nullcontext(), torch.compiler.set_stance("force_eager"), derivatives_seen(mode), mode:
+        yield mode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,26 @@ def test_an_optimizer_that_runs_another_step_ends_after_it(kind: type[torch.opti
 
     phases = {c.op.split(".")[1]: c.phase for c in captured(step)}
     assert (phases["neg"], phases["exp"]) == ("optimizer", "forward")
+
+
+def test_an_optimizer_that_raised_and_steps_again_ends_then() -> None:
+    """As a loop may catch what a loss that is not finite makes of a step, and go on."""
+
+    class Raising(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            torch.neg(torch.ones(2))
+            raise FloatingPointError
+
+    optimizer = Raising([nn.Parameter(torch.ones(2))], lr=0.1)
+
+    def step() -> None:
+        for _ in range(2):
+            with contextlib.suppress(FloatingPointError):
+                optimizer.step()
+            torch.exp(torch.ones(2))
+
+    calls = [c for c in captured(step) if "neg" in c.op or "exp" in c.op]
+    assert [c.phase for c in calls] == ["optimizer", "forward"] * 2
 
 
 def test_a_phase_that_the_step_names_goes_on_after_an_optimizer() -> None:
