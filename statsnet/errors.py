@@ -65,6 +65,10 @@ class MeasurementError(StatsNetError):
     """A measurement failed or cannot be trusted; it is never turned into a number."""
 
 
+class ModelError(MeasurementError):
+    """It failed by what was measured, and would on any machine: a part of a step that nobody can see, say."""
+
+
 class ProcessError(MeasurementError):
     """A measuring process ended without a result: by an exception, or by a signal that its workload may have caused."""
 

@@ -47,17 +47,17 @@ def connected(engine: str) -> Iterator[RayCluster]:
     if ray.is_initialized():
         yield RayCluster(ray)
         return
-    _keep_off_stdout()
-    with _signals_kept(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _kept_off_stdout():
+        with _signals_kept(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                ray.init(address=_reachable(address), log_to_driver=False, logging_level=logging.ERROR)
+            except Exception as error:  # ConnectionError, RuntimeError (versions), ImportError (grpc), and others
+                raise _no_cluster(address or os.environ.get("RAY_ADDRESS"), error) from error
         try:
-            ray.init(address=_reachable(address), log_to_driver=False, logging_level=logging.ERROR)
-        except Exception as error:  # ConnectionError, RuntimeError (versions), ImportError (grpc), and others
-            raise _no_cluster(address or os.environ.get("RAY_ADDRESS"), error) from error
-    try:
-        yield RayCluster(ray)
-    finally:
-        ray.shutdown()
+            yield RayCluster(ray)
+        finally:
+            ray.shutdown()
 
 
 def _reachable(address: str | None) -> str:
@@ -86,14 +86,22 @@ def _clusters_here() -> list[str]:
     return sorted(find_gcs_addresses())
 
 
-def _keep_off_stdout() -> None:
+@contextlib.contextmanager
+def _kept_off_stdout() -> Iterator[None]:
     """Ray prints there what its nodes report, such as the end of one. A command's stdout is its result, and the engine
     says by itself what concerns the user."""
     from ray._private import worker
-    from ray.util.client.logsclient import LogstreamClient
 
-    worker.print_to_stdstream = _say_nothing
-    LogstreamClient.stdstream = _say_nothing  # type: ignore[method-assign]
+    printing: list[tuple[Any, str]] = [(worker, "print_to_stdstream")]
+    with contextlib.suppress(ImportError):  # it needs grpc of ray[client], which a cluster's own node may lack
+        from ray.util.client.logsclient import LogstreamClient
+
+        printing.append((LogstreamClient, "stdstream"))
+    with contextlib.ExitStack() as stack:
+        for holder, name in printing:
+            stack.callback(setattr, holder, name, getattr(holder, name))
+            setattr(holder, name, _say_nothing)
+        yield
 
 
 def _say_nothing(*_: object, **__: object) -> None:

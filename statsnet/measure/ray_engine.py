@@ -59,7 +59,7 @@ class RayEngine:
     def __init__(self, cluster: RayCluster, note: Callable[[str], None] = silent) -> None:
         self._cluster, self._note = cluster, note
         self._shares: dict[str, Share] = {}
-        self._lost: set[str] = set()
+        self._lost: dict[str, LeftOut] = {}
         """Nodes that have ended, or could not measure what another node could."""
 
     def find(self, device: str | None) -> Fleet:
@@ -73,8 +73,8 @@ class RayEngine:
         probes: dict[Any, tuple[Node, str]] = {}
         for node in self._cluster.nodes():
             kind = device or ("cuda" if node.gpus else "cpu")
-            if (missing := ray_errors.missing(node, kind)) is not None:
-                left_out.append(missing)
+            if (why := self._lost.get(node.id) or ray_errors.missing(node, kind)) is not None:
+                left_out.append(why)
                 continue
             share = Share(node=node.id, gpus=1 if kind == "cuda" else 0)
             probes[self._cluster.send(ray_worker.packed(_probe(kind)), share)] = node, kind
@@ -181,8 +181,9 @@ class RayEngine:
         """Leave out the node where an errand has failed that another node could do."""
         if failure is None or failure.place is None or failure.error is None or done.place is None or done.error:
             return
-        self._lost.add(self._node(failure.place))
-        self._note(str(ray_errors.left_out_after(failure.place, label, failure.error, done.place)))
+        left_out = ray_errors.left_out_after(failure.place, label, failure.error, done.place)
+        self._lost[self._node(failure.place)] = left_out
+        self._note(str(left_out))
 
     def _ended(self, ref: Any, asked: Asked[R], index: int, place: Place, killed: Counter[int]) -> Done[R] | None:
         """How an errand ended; None if it has to begin anew."""
@@ -215,8 +216,8 @@ class RayEngine:
         node = self._node(place)
         if node in self._lost or not self._cluster.answers(node):
             if node not in self._lost:
-                self._lost.add(node)
-                self._note(f"{place.name} has ended while it measured {asked.label}: it is left out from now on")
+                self._lost[node] = ray_errors.ended(place, asked.label)
+                self._note(str(self._lost[node]))
             return None
         killed[index] += 1
         if killed[index] < TRIES:

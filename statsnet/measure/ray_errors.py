@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import statsnet
-from statsnet.errors import MeasurementError, ProcessError, StatsNetError, UsageError, WorkloadError, first_line
+from statsnet.errors import (
+    MeasurementError,
+    ModelError,
+    ProcessError,
+    StatsNetError,
+    UsageError,
+    WorkloadError,
+    first_line,
+)
 from statsnet.measure.engine import Asked, LeftOut, Place
 from statsnet.measure.ray_cluster import Node
 
@@ -21,7 +29,7 @@ def may_be_of_node(error: StatsNetError) -> bool:
     would fail quickly at all that is left to do."""
     if isinstance(error, ProcessError):
         return NO_SPACE in f"{error.message} {error.cause}"
-    return not isinstance(error, UsageError | WorkloadError)
+    return not isinstance(error, UsageError | WorkloadError | ModelError)
 
 
 def left_out_after(place: Place, label: str, error: StatsNetError, other: Place) -> LeftOut:
@@ -29,6 +37,10 @@ def left_out_after(place: Place, label: str, error: StatsNetError, other: Place)
     cause = f" ({error.cause})" if error.cause else ""
     why = f"it could not measure {label}, which {other.name} has measured: {error.message}{cause}"
     return LeftOut(name=place.name, why=why, hint=error.hint or "look at its disk and its logs")
+
+
+def ended(place: Place, label: str) -> LeftOut:
+    return LeftOut(name=place.name, why=f"it has ended while it measured {label}", hint="look at its logs")
 
 
 def killed_again(label: str, times: int, error: Exception) -> ProcessError:
@@ -66,7 +78,9 @@ def unusable(node: Node, error: Exception) -> LeftOut:
 def no_place(asked: Asked[Any]) -> MeasurementError:
     return MeasurementError(
         f"no node is left that could measure {asked.label}",
-        cause=f"ended: {', '.join(place.name for place in asked.places)}" if asked.places else "none was found",
+        cause=f"ended or left out: {', '.join(place.name for place in asked.places)}"
+        if asked.places
+        else "none was found",
         hint="start the nodes again; the same command goes on with what there is",
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.errors import MeasurementError, ModelError, ProcessError, StatsNetError, UsageError, WorkloadError
 from statsnet.measure.control import Job
 from statsnet.measure.engine import Pool
 from statsnet.measure.errand import RunJobs
@@ -70,9 +70,14 @@ def run_on_pool(pool: Pool, jobs: Sequence[Job[Any]], rounds: int, *, report: Re
 
 
 def measuring_failed(label: str, error: StatsNetError) -> MeasurementError:
-    """The error of one of several subjects, with its name."""
+    """The error of one of several subjects, with its name. It stays one of a process, or of what was measured."""
     cause = "\n".join(part for part in (error.message, error.cause) if part)
-    return MeasurementError(f"measuring {label} failed", cause=cause, hint=error.hint)
+    kind = MeasurementError
+    if isinstance(error, ProcessError):
+        kind = ProcessError
+    elif isinstance(error, UsageError | WorkloadError | ModelError):
+        kind = ModelError
+    return kind(f"measuring {label} failed", cause=cause, hint=error.hint)
 
 
 def remaining_s(spent_s: Sequence[Sequence[float]], runs_left: Sequence[int]) -> float | None:

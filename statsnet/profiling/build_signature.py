@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import mean, median, pstdev
 from typing import Any
 
-from statsnet.errors import MeasurementError
+from statsnet.errors import ModelError
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
@@ -150,7 +150,7 @@ def _check_number(clusters: Sequence[_Cluster]) -> None:
     if len(clusters) <= MOST_CLUSTERS:
         return
     (op, number), *_ = Counter(cluster.call.op for cluster in clusters).most_common(1)
-    raise MeasurementError(
+    raise ModelError(
         f"the step has {len(clusters):,} distinct operator calls, and a signature holds {MOST_CLUSTERS:,}",
         cause=f"calls at different shapes are kept apart, and {op} alone has {number:,}",
         hint="pad lengths to a few sizes, as batching by buckets does, or profile a part of the step",

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from statsnet.errors import MeasurementError, WorkloadError
+from statsnet.errors import ModelError, WorkloadError
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
@@ -226,11 +226,11 @@ def captured(
     return calls
 
 
-def _fails_when_watched(error: WorkloadError, origin: BaseException) -> MeasurementError:
+def _fails_when_watched(error: WorkloadError, origin: BaseException) -> ModelError:
     frames = traceback.extract_tb(origin.__traceback__)
     is_higher_order = any("_higher_order_ops" in frame.filename for frame in frames)
     part = "a higher-order operator (torch.cond, while_loop, scan) or its derivative" if is_higher_order else "a part"
-    return MeasurementError(
+    return ModelError(
         "the step runs by itself, but not while its operators are captured",
         cause=f"{part} does not work under a torch dispatch mode: {error.cause or error.message}",
         hint=WITHOUT_HIGHER_ORDER if is_higher_order else "profile the model without this part",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statsnet.errors import MeasurementError
+from statsnet.errors import ModelError
 from statsnet.measure.profiler_events import PACKAGED, TRACED, Event, StepEvents, profiling
 from statsnet.profiling.beside_calls import work_beside
 from statsnet.profiling.capture import OpCall
@@ -94,11 +94,11 @@ class Unseen:
         return replace(self, by_name=by_name, unmatched=0)
 
     def check(self) -> None:
-        """Raise MeasurementError if over MOST_UNSEEN of the calls or of the time is not known."""
+        """Raise ModelError if over MOST_UNSEEN of the calls or of the time is not known."""
         if not self.is_too_much:
             return
         if self.is_traced:
-            raise MeasurementError(
+            raise ModelError(
                 "the step cannot be told operator by operator",
                 cause="in each step torch traces the derivative of a higher-order operator (torch.cond, while_loop, "
                 "scan, flex_attention) anew, on tensors without data",
@@ -106,7 +106,7 @@ class Unseen:
             )
         shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares[:LONGEST_NAMED])
         cause, hint = self._why()
-        raise MeasurementError(
+        raise ModelError(
             f"{self.share:.1%} of the step cannot be told operator by operator",
             cause=cause + (f" (of the step's time: {shares})" if shares else ""),
             hint=hint,
@@ -153,11 +153,11 @@ class Unseen:
 
 
 def check_collectives(works: int, calls: list[OpCall]) -> None:
-    """Raise MeasurementError if a step, all of whose threads were profiled, began more of its processes' collectives
+    """Raise ModelError if a step, all of whose threads were profiled, began more of its processes' collectives
     (`works`) than were captured."""
     known = sum(is_collective(call.op) for call in calls)
     if works > known:
-        raise MeasurementError(
+        raise ModelError(
             f"{works - known} of the step's {works} collectives run in threads where nothing is captured",
             cause="a communication hook begins them, and computes, when another has ended, as DDP's PowerSGD does; or, "
             "in a loop, the steps that communicate were not among those captured",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +13,12 @@ from engines import asked, errand
 from fake_tasks import Doubling
 
 import statsnet
-from statsnet.errors import StatsNetError, WorkloadError
+from statsnet.errors import ModelError, StatsNetError, WorkloadError
 from statsnet.measure.engine import Asked, Done, Fleet
 from statsnet.measure.errand import Errand
-from statsnet.measure.ray_cluster import Node, Share
+from statsnet.measure.ray_cluster import Node, Share, _kept_off_stdout
 from statsnet.measure.ray_engine import RayEngine
+from statsnet.measure.rounds import measuring_failed
 from statsnet.measure.task import encode_error, to_json
 from statsnet.progress import Report, silent
 
@@ -165,6 +167,7 @@ def test_a_worker_that_is_killed_again_and_again_names_its_errand(times: int) ->
 
 FULL = answer(error=encode_error(StatsNetError("could not write '/tmp/x'", cause="disk full", hint="free it")))
 WRONG = answer(error=encode_error(WorkloadError("no such model")))
+UNSEEN = answer(error=encode_error(measuring_failed("x", ModelError("30% cannot be told operator by operator"))))
 
 
 @pytest.mark.parametrize(
@@ -173,11 +176,12 @@ WRONG = answer(error=encode_error(WorkloadError("no such model")))
         ([FULL, TWO, TWO, TWO], "0111", set()),  # node-0 gets nothing more
         ([FULL, TWO, FULL, TWO], "0110", {0}),  # node-1 is no better at it
         ([WRONG, TWO, TWO], "010", {0}),
+        ([UNSEEN, TWO, TWO], "010", {0}),
     ],
 )
 def test_what_one_node_cannot_measure_another_one_may(answers: list[bytes], sent: str, failed: set[int]) -> None:
     said: list[str] = []
-    cluster = FakeCluster(DESCRIBED, DESCRIBED, *answers, nodes=2)
+    cluster = FakeCluster(*[DESCRIBED] * 2, *answers, *[DESCRIBED] * 2, nodes=2)
     engine = RayEngine(cluster, said.append)  # type: ignore[arg-type]
     errands = asked(engine.find("cpu").places, *[errand(Doubling(1.0))] * 3)
     done = list(engine.run(errands))
@@ -186,6 +190,7 @@ def test_what_one_node_cannot_measure_another_one_may(answers: list[bytes], sent
     assert {each.index for each in done if each.error is not None} == failed
     left_out = "node-0 is left out: it could not measure errand 0, which node-1 has measured: could not write '/tmp/x'"
     assert said == ([] if failed else [f"{left_out} (disk full); free it"])
+    assert [str(each) for each in engine.find("cpu").left_out] == said  # a later call leaves it out, too
 
 
 def test_an_errand_whose_last_node_ends_is_named() -> None:
@@ -193,8 +198,19 @@ def test_an_errand_whose_last_node_ends_is_named() -> None:
     _, (done,) = ended(exceptions.WorkerCrashedError(), said=said, alive=False)
     assert done.error is not None
     assert done.error.message == "no node is left that could measure errand 0"
-    assert done.error.cause == "ended: node-0"
-    assert said == ["node-0 has ended while it measured errand 0: it is left out from now on"]
+    assert done.error.cause == "ended or left out: node-0"
+    assert said == ["node-0 is left out: it has ended while it measured errand 0; look at its logs"]
+
+
+def test_ray_is_kept_off_stdout_for_a_while_and_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """grpc, which the client needs, may not be there."""
+    from ray._private import worker
+
+    monkeypatch.setitem(sys.modules, "ray.util.client.logsclient", None)
+    printing = worker.print_to_stdstream
+    with _kept_off_stdout():
+        assert worker.print_to_stdstream is not printing
+    assert worker.print_to_stdstream is printing
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from profiling_helpers import Calls, call, captured, event, flat, profiled, training_step
 from torch import nn
 
-from statsnet.errors import MeasurementError
+from statsnet.errors import MeasurementError, ModelError
 from statsnet.measure.profiler_events import PACKAGED, STEP_LABEL, StepEvents, profiling
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.costs import cost_of
@@ -310,7 +310,7 @@ def test_calls_that_no_step_made_are_unmatched() -> None:
     records = flat(event(STEP_LABEL, 0, 100, event("aten::mm", 0, 40)))
     unseen = unseen_in(StepEvents.of(records), [call("aten.mm.default"), call("aten.exp.default")], device="cpu")
     assert (unseen.unmatched, unseen.call_share) == (1, 0.5)
-    with pytest.raises(MeasurementError, match=r"50\.0%"):
+    with pytest.raises(ModelError, match=r"50\.0%"):
         unseen.check()
 
 
