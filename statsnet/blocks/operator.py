@@ -37,6 +37,14 @@ class Operator(nn.Module):
         x = self.operands[0]
         return [spread(x).clone().as_strided(x.shape, x.stride()) for _ in range(count)]
 
+    def runs(self) -> bool:
+        """Whether it takes operands of these dtypes. Some operators want the sums among them in float32."""
+        try:
+            self.forward(self.operands[0])
+        except RuntimeError:
+            return False
+        return True
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
         """Moves or converts the operands. All keep their strides, those in `keep` their dtype too."""
         moved = []

@@ -70,7 +70,10 @@ $operators    return handed
 HANDED_TO_OPERATORS = """\
     for place, tower in enumerate(proxy.towers):
         if isinstance(tower[0], Operator) and place not in KEPT:
-            for batch, x in zip(handed, tower[0].to(dtype).samples(len(given)), strict=True):
+            operator = tower[0].to(dtype)
+            if not operator.runs():
+                operator = operator.to(DTYPE)
+            for batch, x in zip(handed, operator.samples(len(given)), strict=True):
                 batch[place] = x
 """
 

@@ -363,6 +363,26 @@ def test_towers_that_keep_their_dtype_are_handed_it_under_autocast(mode: str, lo
     assert [y.dtype for y in step()] == [torch.float32] * 3
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_an_operator_that_wants_float32_keeps_it_under_autocast(mode: str, load: Any) -> None:
+    """The backward pass of attention, whose sums are of float32 in any dtype; beside one that takes all."""
+    heads, sums = ("own", (2, 1, 8, 4), ()), ("own", (2, 1, 8), ())
+    arguments = (*(("operand", i) for i in range(6)), ("number", 0), ("number", True), ("usual",), ("usual",))
+    attention = {
+        "operator": ("_scaled_dot_product_flash_attention_for_cpu_backward", "default"), "spelling": "aten",
+        "operands": (*[heads] * 5, sums), "arguments": arguments, "output": 0,
+    }  # fmt: skip
+    tanh = {
+        "operator": ("tanh", "default"), "spelling": "torch", "operands": (("own", (4, 4), ()),),
+        "arguments": (("operand", 0),), "output": -1,
+    }  # fmt: skip
+    towers = [Tower(blocks=(Placed(kind="operator", config=config),)) for config in (attention, tanh)]
+    network = load(network_source(towers, title="t", spec_id="", mode=mode, dtype="float32", seed=0))
+    step = network.make_step(network.build())
+    with torch.autocast("cpu"):
+        assert [y.dtype for y in step()] == [torch.float32, torch.bfloat16]
+
+
 def channels_last(x: torch.Tensor) -> bool:
     return x.is_contiguous(memory_format=torch.channels_last)
 
