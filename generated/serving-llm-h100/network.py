@@ -394,9 +394,9 @@ def zipf_indices(
 
 
 class Linear(Block):
-    """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs. The layer is
-    used so many times in a row, each time on other rows, as in a loop over time steps: it finds its weight in a cache,
-    and the weight's gradients are added up."""
+    """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs. If it has
+    several `uses`, it runs so often, each time on other rows, as in a loop over time steps. Its weight then stays in a
+    cache, and the weight's gradients are added up."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",

@@ -67,8 +67,8 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = True) 
     """At most MOST_LAYERS scaled products, whose dense multiply-adds sum to at most `macs`.
 
     Dims are multiples of `quantum`, or as they were where they are smaller. If `signed`, repeats may be negative: from
-    layers of several sizes, sums then reach what only larger ones do; without, small ones miss it.
-    Raises UsageError if there are no products, or if the budget is less than the smallest scaled layer takes.
+    layers of several sizes, sums then reach what only larger ones do. Raises UsageError if there are no products, or if
+    the budget is less than the smallest scaled layer takes.
     """
     originals = _originals(manifest)
     if not originals:
@@ -192,11 +192,10 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
     time_share = math.fsum(r.time_share or 0.0 for r in left_out)
     minus = [layer.name for layer in layers if layer.repeats < 0]
     words = (
-        "by predicted stall-free cycles, relative speeds "
-        f"are within {_spread_of(ratio[: len(USUAL)]):.1%} of the suite's between any two of {len(USUAL)} "
-        f"arrays and dataflows whose sides are powers of two, and within {_spread_of(ratio):.1%} with "
-        f"{len(SPREAD) - len(USUAL)} of any size; the multiply-adds that the layers stand for are {macs:.1%} of the "
-        "suite's",
+        f"by predicted stall-free cycles, relative speeds between any two of {len(USUAL)} arrays and dataflows whose "
+        f"sides are powers of two are within {_spread_of(ratio[: len(USUAL)]):.1%} of the suite's, and with "
+        f"{len(SPREAD) - len(USUAL)} of any size within {_spread_of(ratio):.1%}; the layers stand for {macs:.1%} of "
+        "the suite's multiply-adds",
         f"not preserved: the utilisation of a single layer, which moves by up to {moved:.0%} on one of these arrays",
         "not preserved: which operands stay in a buffer or cache, because working sets are smaller; so stalls, "
         "bandwidth and the energy of memories differ",

@@ -118,7 +118,7 @@ def public_functions() -> dict[str, str]:
     """Functions without a namespace that no pattern fits, mostly Triton's, with the library that defines them: those
     that public repositories hold, by their whole names (docs/kernel-families.md lists them). Names that anybody could
     have chosen are left out."""
-    text = resources.files("statsnet.profiling").joinpath("public_kernels.txt").read_text()
+    text = resources.files("statsnet.profiling").joinpath("public_kernels.txt").read_text(encoding="utf-8")
     return {name: library for library, *names in map(str.split, text.splitlines()) for name in names}
 
 

@@ -146,8 +146,7 @@ def _remarks(fit: Fit) -> Iterator[str]:
     if stored := fit.stored_members:
         yield (
             "Not timed again, since their models or operators could not be run, do other work now, or took "
-            "less than half or more than twice as long, or since no model is at hand and they were not profiled beside "
-            "this version's reference network: their times are those of their signatures: "
+            "less than half or more than twice as long: their times are those of their signatures: "
             f"{', '.join(stored)}."
         )
 

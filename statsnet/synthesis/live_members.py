@@ -216,9 +216,15 @@ class LiveMembers:
 
         Its operators alone do not tell the speed: they take 0.9 to 1.6 times as long as in the step.
         """
+        if self.speed.is_steady:
+            return None
         recorded = member.measurement
         work = reference_work(self.setup.mode, self.setup.dtype)
         if recorded.reference is None or recorded.reference.network != work:
+            self.setup.note(
+                f"{member.name} was not profiled beside this version's reference network, so its times may be of "
+                "another speed of the machine. Profile it again with this version"
+            )
             return None
         if self.speed.spoils(recorded.reference.latency_s):
             slower = self.speed.drift(recorded.reference.latency_s)

@@ -143,10 +143,11 @@ def _grouped_mm(
     """torch's rule (2.13) knows bfloat16 alone; a CPU runs the other dtypes, too."""
     if a.dtype is torch.bfloat16:
         return None
-    groups = (
-        () if a.dim() != b.dim() else (a.shape[0],) if a.dim() == 3 else (ends.shape[0],) if ends is not None else ()
-    )
-    return a.new_empty((*groups, a.shape[1] if a.dim() == 3 else a.shape[0], b.shape[-1]), dtype=out_dtype)
+    *batch, rows, _ = a.shape
+    groups = batch if b.dim() == 3 else []  # the others split the rows of one result
+    if ends is not None and a.dim() == b.dim() == 2:
+        groups = [ends.shape[0]]
+    return a.new_empty((*groups, rows, b.shape[-1]), dtype=out_dtype)
 
 
 def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, *, is_coalesced: bool) -> torch.Tensor:

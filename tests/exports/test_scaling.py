@@ -76,7 +76,7 @@ def test_what_was_cut_is_declared_and_predicted() -> None:
         assert p.working_set_bytes < p.working_set_bytes_unscaled == 4 * (4096 * 512 + 512 * 1024 + 4096 * 1024)
         assert p.intensity_unscaled == pytest.approx(2 * 4096 * 512 * 1024 / p.working_set_bytes_unscaled)
     share = math.fsum(layer.scaling.macs_share for layer in made.layers if layer.scaling)
-    assert f"stand for are {share:.1%} of the suite's" in made.not_preserved[0]
+    assert f"stand for {share:.1%} of the suite's" in made.not_preserved[0]
 
 
 def test_a_scaled_convolution_is_one_image_without_groups() -> None:

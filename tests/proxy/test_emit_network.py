@@ -324,65 +324,6 @@ def test_mixed_towers_keep_numbers_sane(seed: int, write_source: Callable[..., s
     check_sizes(load(write_source("training", build_towers(rows))))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_under_autocast_activations_come_in_its_dtype(mode: str, write_source: Callable[..., str], load: Any) -> None:
-    """And go back to float32 afterwards: no tower begins with a conversion that no model makes."""
-    network = load(write_source(mode))
-    proxy = network.build()
-    step = network.make_step(proxy)
-    seen: list[torch.dtype] = []
-    forward = proxy.forward
-
-    def watched(batch: list[Tensor]) -> list[Tensor]:
-        seen.extend(x.dtype for x in batch)
-        return forward(batch)
-
-    proxy.forward = watched
-    for dtype in (torch.bfloat16, torch.float32):
-        seen.clear()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
-            outputs = step()
-        assert {d for d in seen if d.is_floating_point} == {dtype}
-        parameters = proxy.named_parameters()
-        side_inputs = [p for n, p in parameters if n.rpartition(".")[2] in network.SIDE_INPUTS]
-        assert side_inputs
-        assert {p.dtype for p in side_inputs} == {dtype}
-        assert all(torch.isfinite(y.float()).all() for y in outputs)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_towers_that_keep_their_dtype_are_handed_it_under_autocast(mode: str, load: Any) -> None:
-    """Their side inputs, too. A sum of both is then one of float32."""
-    add = Placed(kind="pointwise", config={"functions": ("add",), "operand": (4, 8), "shape": (4, 8)})
-    towers = [Tower(blocks=(add,), keeps_dtype=keeps) for keeps in (False, True, False)]
-    network = load(network_source(towers, title="t", spec_id="", mode=mode, dtype="float32", seed=0))
-    step = network.make_step(network.build())
-    assert [y.dtype for y in step()] == [torch.float32] * 3
-    with torch.autocast("cpu"):
-        assert [y.dtype for y in step()] == [torch.bfloat16, torch.float32, torch.bfloat16]
-    assert [y.dtype for y in step()] == [torch.float32] * 3
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_an_operator_that_wants_float32_keeps_it_under_autocast(mode: str, load: Any) -> None:
-    """The backward pass of attention, whose sums are of float32 in any dtype; beside one that takes all."""
-    heads, sums = ("own", (2, 1, 8, 4), ()), ("own", (2, 1, 8), ())
-    arguments = (*(("operand", i) for i in range(6)), ("number", 0), ("number", True), ("usual",), ("usual",))
-    attention = {
-        "operator": ("_scaled_dot_product_flash_attention_for_cpu_backward", "default"), "spelling": "aten",
-        "operands": (*[heads] * 5, sums), "arguments": arguments, "output": 0,
-    }  # fmt: skip
-    tanh = {
-        "operator": ("tanh", "default"), "spelling": "torch", "operands": (("own", (4, 4), ()),),
-        "arguments": (("operand", 0),), "output": -1,
-    }  # fmt: skip
-    towers = [Tower(blocks=(Placed(kind="operator", config=config),)) for config in (attention, tanh)]
-    network = load(network_source(towers, title="t", spec_id="", mode=mode, dtype="float32", seed=0))
-    step = network.make_step(network.build())
-    with torch.autocast("cpu"):
-        assert [y.dtype for y in step()] == [torch.float32, torch.bfloat16]
-
-
 def channels_last(x: torch.Tensor) -> bool:
     return x.is_contiguous(memory_format=torch.channels_last)
 
