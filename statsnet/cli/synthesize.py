@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     type=options.Duration(),
     metavar="TIME",
     help=(
-        "Step time of the proxy (default: that of the suite ÷ the compression, but at least 40 ms, of a "
-        "short suite half of its time, and never less than 20 ms; on a "
+        "Step time of the proxy (default: that of the suite ÷ the compression, but at least 40 ms, in "
+        "training 80 ms, of a short suite half of its time, and never less than 20 ms; on a "
         "GPU one call of each of the 44 operators that take the most time, between 20 and 50 ms)."
     ),
 )

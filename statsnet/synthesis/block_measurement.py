@@ -54,6 +54,21 @@ class BlockPart:
         rows = tuple(replace(row, time_s=factor * row.time_s) for row in self.operators)
         return replace(self, operators=rows, framework_s=factor * self.framework_s)
 
+    def of_one(self, blocks: int) -> BlockPart:
+        """The mean of so many blocks, where this is their sum."""
+        rows = tuple(
+            replace(
+                row,
+                time_s=row.time_s / blocks,
+                flops=row.flops / blocks,
+                bytes=row.bytes / blocks,
+                weights=row.weights / blocks,
+                calls=row.calls / blocks,
+            )
+            for row in self.operators
+        )
+        return replace(self, operators=rows, framework_s=self.framework_s / blocks)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockMeasurement:
@@ -85,6 +100,10 @@ class BlockMeasurement:
     @property
     def operator_time_s(self) -> float:
         return sum(part.operator_time_s for part in self.parts)
+
+    def of_one(self, blocks: int) -> BlockMeasurement:
+        """The mean of so many blocks, where this is their sum."""
+        return replace(self, block=self.block.of_one(blocks), optimizer=self.optimizer.of_one(blocks))
 
     def at(self, speed: MachineSpeed) -> BlockMeasurement:
         """The same at this speed of the machine."""

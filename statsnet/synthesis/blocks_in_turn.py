@@ -70,7 +70,7 @@ class BlocksInTurn:
             timelines.append(self._machine.measure(profiled))
         reference_s = median(self._reference.latency_s[looked:]) if self._reference else None
         step = _Step(calls, timelines, self.device)
-        measured = [step.block(place) for place in range(len(blocks))]
+        measured = [step.block(place).of_one(block.in_a_row) for place, block in enumerate(blocks)]
         if self.device.startswith("cuda"):
             measured = [self._with_waits(m, block) for m, block in zip(measured, blocks, strict=True)]
         return [replace(m, reference_latency_s=reference_s) for m in measured]

@@ -13,11 +13,12 @@ SHORTEST_STEP_S = 20e-3
 operators' time and missed the classes' shares by 27.8 points, one of 20 ms 96 % and 9.5; and a training step of 5 ms
 spends a fifth between operators, suites less than a tenth."""
 
-USUAL_STEP_S = 40e-3
+USUAL_STEP_S = {"inference": 40e-3, "training": 80e-3}
 """If nobody says how long a step may take, it takes at least this long, up to SHORTER of the suite's time. Calls come
-whole, and in 20 ms there is room for some fifty of training's. Of two training mixes of models that nobody tuned for,
-the first round's predicted error (fit.json, `synthesize --budget`) was 1.90 and 1.53 at 20 ms, 0.76 and 0.51 at 40 ms,
-0.56 and 0.27 at 60 ms; of three inference mixes 1.20, 1.49 and 1.26 at 20 ms, and 0.81, 1.04 and 0.81 at 40 ms."""
+whole, and a training step has three times as many. Of two training mixes of models that nobody tuned for, the first
+round's predicted error (fit.json, `synthesize --budget`) was 1.90 and 1.53 at 20 ms, 0.76 and 0.51 at 40 ms, 0.56 and
+0.27 at 60 ms; of a third one 1.15 at 40 ms and 0.69 at 72 ms; of three inference mixes 1.20, 1.49 and 1.26 at 20 ms,
+and 0.81, 1.04 and 0.81 at 40 ms."""
 
 DISTINCT_CALLS = 44
 SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
@@ -40,7 +41,7 @@ def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
     it is longer until their calls come out whole."""
     collectives, suite_s = asked_collectives(target), sum(m.latency_s for m in target.members)
     if not own_sizes:
-        usual_s = max(budget_of(target, DEFAULT_COMPRESSION), min(USUAL_STEP_S, SHORTER * suite_s))
+        usual_s = max(budget_of(target, DEFAULT_COMPRESSION), min(USUAL_STEP_S[target.mode], SHORTER * suite_s))
         return step_of_whole_calls(collectives, usual_s, suite_s)
     dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
     calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)

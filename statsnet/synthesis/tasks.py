@@ -39,7 +39,7 @@ from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_of
 from statsnet.synthesis.blocks_in_turn import BlocksInTurn
 from statsnet.synthesis.elsewhere import Elsewhere
-from statsnet.synthesis.single_block import IdleStep, SingleBlock, run_in_turn
+from statsnet.synthesis.single_block import IdleStep, SingleBlock, in_a_row, run_in_turn
 from statsnet.workloads.settings import convert_module, record, wrap_step
 
 
@@ -120,7 +120,8 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
                 run_in_range(partial(run_in_turn, [self._block(placed, device)], flush), device)
 
     def _block(self, placed: Placed, device: str) -> SingleBlock:
-        return SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
+        dtype, row = getattr(torch, self.dtype), in_a_row(placed, device)
+        return SingleBlock(placed, mode=self.mode, dtype=dtype, device=device, in_a_row=row)
 
 
 def _measured(ready: Mapping[int, SingleBlock], in_turn: BlocksInTurn, context: Context) -> dict[int, BlockMeasurement]:

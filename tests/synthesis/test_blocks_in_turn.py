@@ -11,7 +11,7 @@ from statsnet.measure.task import Context, Event
 from statsnet.proxy.towers import Placed
 from statsnet.synthesis import tasks
 from statsnet.synthesis.blocks_in_turn import BlocksInTurn
-from statsnet.synthesis.single_block import SingleBlock, run_in_turn
+from statsnet.synthesis.single_block import SingleBlock, in_a_row, run_in_turn
 from statsnet.synthesis.tasks import MeasureBlocks
 
 WIDE = Placed(kind="linear", config={"rows": 4, "inputs": 8, "outputs": 16}, optimizer="sgd")
@@ -53,6 +53,21 @@ def test_each_block_has_its_own_operators(mode: str) -> None:
     assert "activation" not in categories[0] and "activation" in categories[1]
     assert [bool(m.optimizer.operators) for m in measured] == [mode == "training", False]
     assert all(m.operator_time_s > 0 for m in measured)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_a_block_in_a_row_has_the_operators_of_one(mode: str) -> None:
+    """It runs several times, one after the other; what one of them does is what is told."""
+    bias = Placed(kind="pointwise", config={"functions": ("add",), "operand": (6,), "shape": (4, 6)}, optimizer="sgd")
+    assert in_a_row(bias, "cpu") > 1
+    assert in_a_row(bias, "cuda:0") == in_a_row(SQUARE, "cpu") == in_a_row(WIDE, "cpu") == 1
+    alone, row = (
+        BlocksInTurn("cpu").measure([SingleBlock(bias, mode=mode, dtype=torch.float32, device="cpu", in_a_row=n)])[0]
+        for n in (1, in_a_row(bias, "cpu"))
+    )
+    for one, mean in zip(alone.parts, row.parts, strict=True):
+        for what in ("flops", "bytes", "calls", "weights"):
+            assert sum(getattr(o, what) for o in mean.operators) == sum(getattr(o, what) for o in one.operators)
 
 
 def test_a_block_that_fails_later_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
