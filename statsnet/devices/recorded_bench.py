@@ -20,7 +20,7 @@ from statsnet.measure.network_file import written
 from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.measurement import Environment, Measurement
 from statsnet.signatures.mix import Mix

@@ -11,7 +11,7 @@ from statsnet.exports.manifest import Manifest
 from statsnet.exports.simulator_proxy import manifest_of_simulation
 from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, runnable
 from statsnet.signatures.simulation import Reference

@@ -25,7 +25,8 @@ from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, pauses_note, steps_notes
-from statsnet.profiling.trace import StepTrace, captured
+from statsnet.profiling.step_trace import StepTrace
+from statsnet.profiling.trace import captured
 from statsnet.profiling.workload_trace import (
     IN_ONE_PIECE,
     in_one_piece,
