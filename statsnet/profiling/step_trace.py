@@ -40,7 +40,7 @@ class StepTrace:
 
     @classmethod
     def counted(cls, calls: list[OpCall]) -> StepTrace:
-        """Of a step whose calls are known and that ran nowhere."""
+        """The trace of a step whose calls are known and that ran nowhere."""
         return cls(device="meta", calls=calls, implementations=["unknown"] * len(calls))
 
     @property

@@ -226,7 +226,7 @@ def _check_together(setting: Setting) -> None:
 
 
 def _power(step: Callable[[], Any], device: str) -> Power:
-    """Of several processes none is measured: they would have to agree on each step."""
+    """Not measured for several processes: they would have to agree on each step."""
     return drawn_by(step, device) if alone() else Power(missing=dict.fromkeys(POWER_FIELDS, "off"))
 
 

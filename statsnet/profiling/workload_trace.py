@@ -128,7 +128,7 @@ def _together(
 
 
 def _largest(variations: list[Variation]) -> Variation | None:
-    """Of several inputs whose steps vary, all their steps, and the largest deviations and errors."""
+    """For several inputs whose steps vary: all their steps, and the largest deviations and errors."""
     if not variations:
         return None
     return Variation(

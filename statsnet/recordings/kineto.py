@@ -99,7 +99,7 @@ def import_recording(
     if not found.calls:
         raise FileFormatError(
             f"the step in '{name}' holds no operators",
-            cause=f"of its {sum(1 for _ in recording.operators)} operators none ran within {chosen.name or 'the step'}",
+            cause=f"none of its {sum(1 for _ in recording.operators)} operators ran within {chosen.name or 'the step'}",
             hint=f"record whole steps with {HOW}, or choose another one with --step",
         )
     if found.uncounted and recording.has_shapes:

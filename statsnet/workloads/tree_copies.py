@@ -1,4 +1,4 @@
-"""Values with other tensors in the place of those inside, and copies of values."""
+"""Replaces the tensors inside nested values, and copies such values."""
 
 from __future__ import annotations
 
