@@ -7,7 +7,7 @@ Does a proxy follow its suite?
 On GPUs, and from one to another
     gpu_campaign, across_gpus, across/, record_devices
 How near is a proxy, and how long does making one take?
-    fit, synthesis_time, timing/, search_front, profile_references, diagnostics/
+    fit, synthesis_time, timing/, search_front, diagnostics/
 In several processes, and on many machines
     fit_together, slow_network, together/, scale, fleet_simulation
 For simulators

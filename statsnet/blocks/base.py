@@ -132,6 +132,10 @@ class BlockKind(ABC):
         block is needed."""
         return None
 
+    def uses(self, config: Config) -> int:
+        """How often the block uses its weights in a row (`with_uses`)."""
+        return 1
+
     def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
         """The same block with an output of which later layers have this axis last, so that its gradient is permuted in
         memory; None if no such block is needed."""
@@ -177,15 +181,19 @@ class BlockKind(ABC):
         return torch.empty(tuple(shape))
 
     def on_meta(self, config: Config) -> nn.Module:
-        """The block on the meta device: it has shapes but no values. It is made once, and nobody changes it."""
+        """The block on the meta device: it has shapes but no values. It is kept, and nobody changes it."""
         key = self.name, repr(config)
         if key not in _ON_META:
+            if len(_ON_META) >= MOST_ON_META:
+                del _ON_META[next(iter(_ON_META))]
             with torch.device("meta"), _NoValues():
                 _ON_META[key] = self.build(config)
         return _ON_META[key]
 
 
 _ON_META: dict[tuple[str, str], nn.Module] = {}
+MOST_ON_META = 5_000
+"""Enough for all sizes that one synthesis looks at; a long search forgets the oldest."""
 
 
 class _NoValues(TorchFunctionMode):

@@ -70,9 +70,12 @@ class LinearKind(BlockKind):
     def with_uses(self, config: Config, uses: int) -> Config | None:
         return {**config, "uses": uses}
 
+    def uses(self, config: Config) -> int:
+        return int(config.get("uses", 1))
+
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        if "uses" in config:  # each product, and so its kernel, stays the same
-            uses = divided(config["uses"], divisor)
+        if self.uses(config) > 1:  # each product, and so its kernel, stays the same
+            uses = divided(self.uses(config), divisor)
             return None if uses is None or uses < 2 else {**config, "uses": uses}
         rows = divided(config["rows"], divisor)
         return None if rows is None or rows < 2 <= config["rows"] else {**config, "rows": rows}

@@ -28,7 +28,7 @@ from statsnet.workloads.torch_operators import overload
 
 OWN = "own"
 OF_MEMORY = ("pin_memory", "non_blocking")
-"""Arguments that say how memory is had, and are left to torch."""
+"""Arguments about how memory is allocated and copied; they are left to torch."""
 
 Shape = tuple[int, ...]
 

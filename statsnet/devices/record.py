@@ -7,10 +7,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.process import run
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.capture import OpCall
 from statsnet.profiling.coarse_scalars import call_key, coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch, activity_alone
@@ -23,12 +25,12 @@ from statsnet.signatures.categories import COLLECTIVE, base_name, categorize
 from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity
 from statsnet.signatures.mix import resolve_mix
-from statsnet.signatures.model import Cluster, Memory, Signature
+from statsnet.signatures.model import Cluster, Memory, Phase, Signature
 from statsnet.signatures.operators import bytes_of, dtype_of
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.budget import DEFAULT_COMPRESSION, budget_of
 from statsnet.synthesis.candidates import candidates
-from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CapturedCall
+from statsnet.synthesis.capture_tasks import CaptureBlockOperators
 
 OPERATORS = 1500
 """Operators in a record: it takes some minutes and gives a file of less than a megabyte."""
@@ -214,11 +216,11 @@ def _operators_of_blocks(
                 yield _cluster(call), 0.0
 
 
-def _cluster(call: CapturedCall) -> Cluster:
+def _cluster(call: OpCall) -> Cluster:
     cost = cost_of(call.op, call.args, call.outputs)
     return Cluster(
         op=call.op,
-        phase=call.phase,
+        phase=cast(Phase, call.phase),
         category=categorize(call.op, call.phase),
         calls=1.0,
         args=tuple(coarse_arguments(call.op, call.args)),

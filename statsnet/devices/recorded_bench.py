@@ -20,7 +20,7 @@ from statsnet.measure.network_file import written
 from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.measurement import Environment, Measurement
 from statsnet.signatures.mix import Mix
@@ -30,12 +30,7 @@ from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_of
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.capture_tasks import (
-    CaptureBlockOperators,
-    CapturedCall,
-    CaptureNetworkOperators,
-    calls_of,
-)
+from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
 from statsnet.synthesis.machine_speed import STEADY, MachineSpeed
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.tasks import blocks_in_place
@@ -184,7 +179,7 @@ class RecordedBench:
     ) -> MeasuredBlocks:
         setup = self.setup
         keys = [self._key(c) for c in wanted]
-        known = {k: v for k in keys if (v := setup.cache.get(k, list[CapturedCall])) is not None}
+        known = {k: v for k in keys if (v := setup.cache.get(k, list[OpCall])) is not None}
         missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
         if missing:
             blocks = tuple(c.placed for _, c in missing)
@@ -200,7 +195,7 @@ class RecordedBench:
             for (key, _), calls in zip(missing, captured, strict=True):
                 known[key] = calls
                 setup.cache.put(key, calls)
-        return [(c, self._measurement(calls_of(known[k]))) for k, c in zip(keys, wanted, strict=True)]
+        return [(c, self._measurement(known[k])) for k, c in zip(keys, wanted, strict=True)]
 
     def _key(self, candidate: Candidate) -> str:
         setup = self.setup
@@ -227,7 +222,7 @@ class RecordedBench:
                 folder=folder, device=setup.device, fake=self.recorded.counted, lists=self.lists
             )
             captured = run(task, report=setup.report)
-        calls = calls_of(captured.calls)
+        calls = captured.calls
         kernels = self._fill_times(calls)
         working = [c for c in calls if not c.metadata]
         between_s = self.recorded.between_s * len(working)

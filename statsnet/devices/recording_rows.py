@@ -69,11 +69,7 @@ def _signature(path: Path) -> Signature:
     try:
         return load_signature(path)
     except FileFormatError as error:
-        try:
-            kind = kind_of(path)
-        except FileFormatError:
-            raise error from None
-        if kind != "chrome_trace":
+        if kind_of(path) != "chrome_trace":
             raise FileFormatError(
                 f"'{path}' has no times", cause="an execution trace or a model has shapes alone",
                 hint="give a trace of torch.profiler, or a signature that was measured",

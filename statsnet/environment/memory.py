@@ -7,8 +7,8 @@ import re
 from statsnet.environment import record
 
 _USED = (("memory.current", "inactive_file"), ("memory.usage_in_bytes", "total_inactive_file"))
-"""Of a control group of version 2 and 1: the file with the bytes in use, and the row of memory.stat with those of them
-that the kernel gives back when they are needed."""
+"""For a control group of version 2, and one of version 1: the file with the bytes in use, and the row of memory.stat
+with those of them that the kernel gives back when they are needed."""
 
 
 def memory_at_hand_bytes() -> int:

@@ -14,12 +14,12 @@ from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing
 
 SIDE = 256
-"""Of the two matrices that are multiplied: all threads take part, and all of it lies in the caches."""
+"""Rows and columns of both matrices: enough work for all threads, and little enough for the caches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Of one operator's runs: median time in seconds, the interquartile range as a share of it, half the width of the
+    """The runs of one operator: median time in seconds, the interquartile range as a share of it, half the width of the
     median's 95 % interval as another, and what disturbed them."""
 
     median_s: float

@@ -37,7 +37,7 @@ from statsnet.workloads.settings import BASELINE, Setting, with_threads
 
 MIN_TIME_S = 60.0
 SAMPLES_PER_QUERY = 8
-"""Of the multi-stream scenario, as MLPerf has it."""
+"""In the multi-stream scenario, as in MLPerf."""
 
 BOUND_STEPS = 5
 """Where no bound is given, it is so many times the step, to two digits."""

@@ -28,7 +28,8 @@ samples from one peak (normal, exponential, Student's t with 2 degrees of freedo
 1 % if 400."""
 
 BANDWIDTH = 0.65
-"""Of the density's estimate, times the spread, times n^(-1/5). Silverman's 0.9 would join what is two."""
+"""The density is estimated with this bandwidth, times the spread, times n^(-1/5). Silverman's 0.9 would join two
+speeds."""
 
 MANY = 20
 """From so many samples on, a distribution has a form. Fewer are judged by the gap between them."""
@@ -72,7 +73,7 @@ class Drift:
 
     @property
     def change(self) -> float:
-        """Of the time, as a share of the early one."""
+        """By how much the time changed, as a share of the early time."""
         return self.late_s / self.early_s - 1
 
 

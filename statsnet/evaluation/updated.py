@@ -46,7 +46,7 @@ class Updated:
 
     @property
     def members(self) -> list[MemberChange]:
-        """Of either mix, the largest change first."""
+        """The members of both mixes, the largest change first."""
         old, new = ({m.name: m.weight for m in spec.mix} for spec in (self.before, self.after))
         changes = [MemberChange(name=n, before=old.get(n), after=new.get(n)) for n in dict.fromkeys([*new, *old])]
         return sorted(changes, key=lambda c: (-abs((c.after or 0.0) - (c.before or 0.0)), c.name))
@@ -61,7 +61,7 @@ class Updated:
 
     @property
     def differences(self) -> list[str]:
-        """Of the environments in which the two were made."""
+        """How the environments differ in which the two were made."""
         return differences(self.before.reference_environment, self.after.reference_environment)
 
     def to_dict(self) -> dict[str, Any]:

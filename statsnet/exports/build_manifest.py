@@ -117,7 +117,7 @@ def _part(
 
 
 def _roofline_s(reference: Reference, cluster: Cluster) -> float | None:
-    """Of all its calls in a step, at the reference's peak or at its bandwidth; None where costs are not known."""
+    """Seconds of all its calls in a step, at the reference's peak or its bandwidth; None where costs are not known."""
     if cluster.flops is None or cluster.bytes_moved is None:
         return None
     assert reference.flops_per_s and reference.bytes_per_s

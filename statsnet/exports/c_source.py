@@ -50,7 +50,7 @@ class Sizes:
 
     @property
     def elements(self) -> tuple[int, int, int]:
-        """Of input, weight and output."""
+        """Number of elements of input, weight and output."""
         if self.kind == STREAM:
             return self.rows, 0, self.columns
         if self.kind == PRODUCT:

@@ -21,7 +21,7 @@ _NAMES = {
     "all_reduce": "allreduce", "all_gather": "_allgather_base", "reduce_scatter": "_reduce_scatter_base",
     "all_to_all": "all_to_all", "receive": "recv",
 }  # fmt: skip
-"""Of collectives, as process groups record them; others have the same name there."""
+"""Names of collectives as process groups record them; others have the same name there."""
 
 _DTYPES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",

@@ -13,7 +13,7 @@ from statsnet.signatures.products import Product
 
 
 def gradients(rows: int, columns: int, depth: int, wants_left: bool, wants_right: bool, **more: Any) -> list[Product]:
-    """Of [rows, depth] x [depth, columns]: with respect to the left side and to the right side."""
+    """The gradients of [rows, depth] x [depth, columns] with respect to its left and its right side."""
     made = []
     if wants_left:
         made.append(Product(rows=rows, columns=depth, depth=columns, **more))

@@ -43,7 +43,7 @@ def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
 
 
 def _mean_size(layer: Layer) -> float:
-    """Of a layer that stands for calls of several shapes: the bytes of a mean call, as a share of those of the shape
+    """For a layer that stands for calls of several shapes: the bytes of a mean call, as a share of those of the shape
     that it shows. Else 1."""
     shown = cost_of(layer.operator, layer.args, layer.outputs)
     shown_bytes = shown.bytes_read + shown.bytes_written if shown else 0.0

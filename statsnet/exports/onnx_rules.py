@@ -48,7 +48,7 @@ def _silu(piece: Piece) -> None:
 
 def _binary(op: str) -> Callable[[Piece], None]:
     def rule(piece: Piece) -> None:
-        """Of two tensors, or of a tensor and a number."""
+        """For two tensors, or a tensor and a number."""
         left, right, out = piece.layer.args[0], piece.layer.args[1], _out(piece)
         dtype = out.dtype if not op.startswith(("Equal", "Greater", "Less")) else tensors_of([left, right])[0].dtype
         names = []

@@ -80,7 +80,7 @@ def _window(window: Window | None, rows: int, columns: int, depth: int, quantum:
 
 
 def _elements(product: Product) -> tuple[int, int, int]:
-    """Of input, weight and output."""
+    """Number of elements of input, weight and output."""
     window = product.window
     if window is None:
         return product.operand_elements

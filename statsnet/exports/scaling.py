@@ -30,7 +30,7 @@ USUAL_MACS, FEWER = 50_000_000, 2
 shrink with the suite: what a layer needs to keep a large array busy does not either."""
 
 DIGITS = 6
-"""Of repeats, so that the last bits of sums, which differ between processors, do not reach the files."""
+"""Repeats are rounded, so that the last bits of sums, which differ between processors, do not reach the files."""
 COVERED = 0.999
 """Products with this share of the multiply-adds are cut; the repeats stand for all."""
 

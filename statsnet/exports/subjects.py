@@ -11,12 +11,12 @@ from statsnet.exports.manifest import Manifest
 from statsnet.exports.simulator_proxy import manifest_of_simulation
 from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, runnable
 from statsnet.signatures.simulation import Reference
 from statsnet.signatures.storage import load_signature
-from statsnet.synthesis.capture_tasks import CaptureNetworkOperators, calls_of
+from statsnet.synthesis.capture_tasks import CaptureNetworkOperators
 
 
 def manifest_of_proxy(
@@ -28,9 +28,8 @@ def manifest_of_proxy(
         return manifest_of_simulation(opened.spec, opened.fit())
     with runnable(opened) as proxy:
         captured = run(CaptureNetworkOperators(folder=str(proxy.network_folder), fake=True), report=report)
-    calls = calls_of(captured.calls)
     signature = build_signature(
-        [StepTrace.counted(calls)],
+        [StepTrace.counted(captured.calls)],
         mode=proxy.spec.mode,
         dtype=proxy.spec.dtype,
         memory=captured.memory,

@@ -84,7 +84,7 @@ def dims_of(products: Sequence[Product]) -> np.ndarray:
 
 
 def total_cycles(products: Sequence[tuple[Product, float]], designs: Sequence[Design]) -> np.ndarray:
-    """Of products, each with how often its dense product runs; one sum for each design."""
+    """The cycles of all products, each with how often its dense product runs; one sum for each design."""
     return np.asarray(np.array([r for _, r in products]) @ cycle_table(dims_of([p for p, _ in products]), designs))
 
 

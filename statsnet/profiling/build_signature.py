@@ -16,7 +16,7 @@ from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import activity_of
 from statsnet.profiling.motifs import count_motifs, motif_runs
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.kernel_class import kernel_class

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from statsnet.profiling.collective_times import Wait
 from statsnet.profiling.distributed import alone, backend, from_all, number_of_processes
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.signatures.collectives import Backend, Collectives, CollectiveTime
 from statsnet.signatures.model import Signature
 

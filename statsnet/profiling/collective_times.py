@@ -50,7 +50,7 @@ class Waits:
 
 
 def waits_of(step: StepEvents, matched: Mapping[int, Event], *, device: str) -> Waits:
-    """Of a profiled step whose events are matched to calls."""
+    """How long a profiled step waited for its collectives. Its events are matched to calls."""
     collectives = {i: event for i, event in matched.items() if is_collective(_operator(event))}
     if not collectives:
         return Waits()
@@ -72,7 +72,7 @@ def _on_cpu(step: StepEvents, collectives: Mapping[int, Event], matched: Mapping
 
 
 def waits_on_gpu(step: StepEvents, collectives: Mapping[int, Event]) -> Waits:
-    """Of the calls that are collectives, and their events."""
+    """The same on a GPU, from the calls that are collectives and their events."""
     kernels = {i: list(_kernels_in(event)) for i, event in collectives.items()}
     moving = {id(kernel) for group in kernels.values() for kernel in group}
     computing = union((k.start_ns, k.end_ns) for k in step.on_device if id(k) not in moving)
@@ -122,8 +122,8 @@ def _moves_data(event: Event) -> bool:
 
 
 def _with_works(collectives: Mapping[int, Event], works: Sequence[Event]) -> dict[int, Span]:
-    """Of each call, from it to the end of its work. Works of one operation begin in the order of its calls, once a
-    thread is free."""
+    """For each call, the time from it to the end of its work. Works of one operation begin in the order of its calls,
+    once a thread is free."""
     waiting = sorted(collectives.items(), key=lambda item: item[1].start_ns)
     spans = {i: (event.start_ns, event.end_ns) for i, event in waiting}
     for work in works:
@@ -186,7 +186,7 @@ def _length(spans: Iterable[Span]) -> int:
 
 
 def mean_waits(steps: Iterable[Sequence[Wait]]) -> list[Wait]:
-    """Of several profiled steps that made the same calls: for each call the means. They add up to no more than a mean
+    """For each call, its mean over several profiled steps that made the same calls. Means add up to no more than a mean
     step; medians may, where each step waits at another place."""
     by_call: dict[int, list[Wait]] = {}
     for wait in (wait for waits in steps for wait in waits):

@@ -18,7 +18,8 @@ from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cuda_implementation
-from statsnet.profiling.trace import StepTrace, timed
+from statsnet.profiling.step_trace import StepTrace
+from statsnet.profiling.trace import timed
 from statsnet.signatures.statistics import faster_half
 from statsnet.workloads import Successive
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from statsnet.measure.device_kernels import Dims, busy_s, gaps_s
 from statsnet.profiling.kernel_families import kernel_family
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.signatures.gpu import (
     COUNTERS,
     Counters,

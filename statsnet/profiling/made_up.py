@@ -18,7 +18,7 @@ from statsnet.workloads.torch_operators import overload
 
 PACKED = "aten._pack_padded_sequence.default"
 MOST_ROWS = 10_000
-"""Of a nested tensor: each is a tensor of its own."""
+"""In a nested tensor, where each row is a tensor of its own."""
 
 OF_CHANCES = frozenset({"multinomial", "bernoulli", "binomial", "poisson", "_standard_gamma", "_sample_dirichlet"})
 """Operators that draw by their operands, which are no negative numbers."""

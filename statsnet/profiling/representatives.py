@@ -101,7 +101,7 @@ def _middle(part: Sequence[tuple[Group, int]]) -> tuple[Group, int]:
 
 
 def _nearest(parts: Sequence[Sequence[_Counted]], mean: Work) -> list[_Counted]:
-    """Of each part the one whose work is nearest to the part's mean, for all of the part's steps. What one part gets
+    """From each part, the step whose work is nearest to the part's mean stands for all of its steps. What one part gets
     too much is taken off the next."""
     chosen, excess = [], 0.0
     for part in parts:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import PAUSE_S
-from statsnet.profiling.trace import StepTrace
 from statsnet.profiling.unseen import MOST_UNSEEN
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature

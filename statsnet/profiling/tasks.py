@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -25,7 +24,8 @@ from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, pauses_note, steps_notes
-from statsnet.profiling.trace import StepTrace, captured
+from statsnet.profiling.step_trace import StepTrace
+from statsnet.profiling.trace import captured
 from statsnet.profiling.workload_trace import (
     IN_ONE_PIECE,
     in_one_piece,
@@ -59,12 +59,11 @@ class WithSignature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(WithSignature):
-    """A signature, and the seconds that measuring it took. `launches` are a GPU's kernels, in their order.
+    """A signature, and what is known beside it. `launches` are a GPU's kernels, in their order.
     `reference_latency_s` is the reference network's undisturbed step meanwhile. `notes` are sentences for the user."""
 
     signature: Signature
     notes: tuple[str, ...] = ()
-    measured_s: float = 0.0
     launches: tuple[Launch, ...] | None = None
     reference_latency_s: float | None = None
 
@@ -116,7 +115,6 @@ class ProfileWorkload(CountableTask[Profile]):
         return built, make_step(built, optimizer=self.model.optimizer)
 
     def _count(self, built: BuiltWorkload, step: Step) -> Profile:
-        begin = time.perf_counter()
         for _ in range(_warm_ups(self.model.mode, self.processes)):
             step(0)
         chosen, inputs = representative_inputs(built, step)
@@ -129,7 +127,7 @@ class ProfileWorkload(CountableTask[Profile]):
             inputs=inputs,
             **self._identity(built, step, is_changed=False),
         )
-        return Profile(signature=signature, measured_s=time.perf_counter() - begin)
+        return Profile(signature=signature)
 
     def _counted(self, built: BuiltWorkload, step: Step, index: int) -> tuple[StepTrace, dict[str, int | None]]:
         """The calls of a step on fake tensors, and its memory."""
@@ -148,7 +146,6 @@ class ProfileWorkload(CountableTask[Profile]):
         return StepTrace.counted(calls), memory
 
     def _measure(self, built: BuiltWorkload, step: Step, context: Context) -> Profile:
-        begin = time.perf_counter()
         setting = context.setting
         _check_together(setting)
         kind = environment.select(built.device)
@@ -192,7 +189,6 @@ class ProfileWorkload(CountableTask[Profile]):
             signature = with_autocast_shares(signature, step, kind, phases_of(step))
         return Profile(
             signature=signature,
-            measured_s=time.perf_counter() - begin,
             launches=tuple(launches_of(traced.traces, traced.shares)) if counted else None,
             reference_latency_s=latency_s,
             notes=notes,
@@ -225,7 +221,7 @@ def _check_together(setting: Setting) -> None:
 
 
 def _power(step: Callable[[], Any], device: str) -> Power:
-    """Of several processes none is measured: they would have to agree on each step."""
+    """Not measured for several processes: they would have to agree on each step."""
     return drawn_by(step, device) if alone() else Power(missing=dict.fromkeys(POWER_FIELDS, "off"))
 
 

@@ -201,7 +201,7 @@ def _match_in_order(roots: list[Event], names: list[str], *, innermost: bool = F
 
 
 def _outer(roots: list[Event]) -> frozenset[int]:
-    """The ids of events inside of which is another of their name."""
+    """The ids of events that have another event of their name inside."""
     found: set[int] = set()
     stack: list[tuple[Event, dict[str, list[int]]]] = [(root, {}) for root in roots]
     while stack:

@@ -1,4 +1,4 @@
-"""One step measured in three ways (bare time, captured calls, profiled times), and how well these add up."""
+"""One step measured in three ways: bare time, captured calls, profiled times (step_trace.py puts them together)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from statistics import fmean, median
 from typing import Any
 
 import torch
 
 from statsnet.errors import ModelError, WorkloadError
-from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
 from statsnet.profiling.alike import Alike
 from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
-from statsnet.profiling.collective_times import Wait, in_bare_step, mean_waits
 from statsnet.profiling.distributed import agreed, alone, wait_for_others
 from statsnet.profiling.draws import draw_again
-from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.step_trace import StepTrace, joined_trace
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.unseen import WITHOUT_HIGHER_ORDER, check_collectives, look_for_unseen
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.statistics import FEWEST, agree, faster_half
+from statsnet.signatures.statistics import FEWEST, agree
 from statsnet.workloads import Successive
 
 StepFunction = Callable[[int], Any]
@@ -45,45 +41,6 @@ takes a second."""
 RECOVERY_S = 0.03
 LONG_STEP_S = 0.15
 """What a profiler session leaves behind takes RECOVERY_S, which is little in a longer step."""
-
-
-@dataclass(slots=True, kw_only=True)
-class StepTrace:
-    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds, `step_latency_s`
-    the faster half of `all_steps_s`. `on_device` are the kernels of one of those steps on a GPU, in order, each with
-    the index of its call in `calls` (None: no call launched it). `unmatched_calls` were found in no profiled step;
-    `recording_s` is what recording events added to each profiled step, and was taken off. For a step that runs as a
-    whole, unknown values are None. `waits` are its collectives."""
-
-    device: str
-    calls: list[OpCall]
-    implementations: list[str]
-    warmup_latency_s: list[float] = field(default_factory=list)
-    step_latency_s: list[float] = field(default_factory=list)
-    all_steps_s: list[float] = field(default_factory=list)
-    profiled_latency_s: list[float] = field(default_factory=list)
-    framework_time_s: float | None = 0.0
-    idle_time_s: float | None = 0.0
-    unmatched_calls: float = 0
-    recording_s: float = 0.0
-    kernels_launched: int = 0
-    unexplained_share: float | None = 0.0
-    pauses_s: float = 0.0
-    on_device: list[tuple[int | None, Kernel]] = field(default_factory=list)
-    waits: list[Wait] = field(default_factory=list)
-
-    @classmethod
-    def counted(cls, calls: list[OpCall]) -> StepTrace:
-        """Of a step whose calls are known and that ran nowhere."""
-        return cls(device="meta", calls=calls, implementations=["unknown"] * len(calls))
-
-    @property
-    def latency_s(self) -> float:
-        return median(self.step_latency_s)
-
-    @property
-    def op_time_s(self) -> float:
-        return sum(c.time_s or 0.0 for c in self.calls)
 
 
 def trace_step(
@@ -108,8 +65,7 @@ def trace_step(
     same shapes, so that the calls correspond one by one, but may hold different indices, so that an embedding's rows
     are not still cached from the step before; `prepare` makes one ready, outside of the steps' times. The captured step
     runs inside `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called
-    before each pair of a bare and a profiled step. The step's time comes from the faster half of the bare steps,
-    operators' times from that of the profiled ones, because disturbances only add time.
+    before each pair of a bare and a profiled step.
 
     If steps `may_vary`, as a user's may, raises StepsVary where they do, and MeasurementError where a part of a step
     cannot be seen (unseen.py); of several processes, for collectives alone.
@@ -171,39 +127,7 @@ def trace_step(
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
     if alike:
         alike.look_again(timelines)
-    slowest_s = max(faster_half([line.step_s for line in timelines]))
-    quiet = [line for line in timelines if line.step_s <= slowest_s]
-    undisturbed_s = faster_half(bare)
-    _fill_times(calls, quiet)
-    kernels = timelines[-1].op_kernels
-    framework_s = min(median(t.framework_s for t in quiet), median(undisturbed_s))
-    idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
-    waits = in_bare_step(
-        mean_waits(line.waits.each for line in quiet),
-        median(undisturbed_s),
-        fmean(line.step_s - (line.idle_s if device == "cuda" else overhead_s * line.events) for line in quiet),
-    )
-    return StepTrace(
-        device=device,
-        calls=calls,
-        implementations=[
-            cuda_implementation(kernels[i]) if device == "cuda" else cpu_implementation(c.kernels)
-            for i, c in enumerate(calls)
-        ],
-        warmup_latency_s=warmup_s,
-        step_latency_s=undisturbed_s,
-        all_steps_s=bare,
-        profiled_latency_s=[t.step_s for t in timelines],
-        framework_time_s=framework_s,
-        idle_time_s=idle_s,
-        unmatched_calls=min(t.unmatched for t in timelines),
-        recording_s=overhead_s * median(t.events for t in quiet),
-        kernels_launched=sum(len(k) for k in kernels),
-        unexplained_share=_unexplained(undisturbed_s, calls, framework_s + idle_s),
-        on_device=placed_kernels(timelines[-1]),
-        waits=waits,
-        pauses_s=0.0 if device == "cuda" or waits else min(t.pauses_s for t in timelines),
-    )
+    return joined_trace(device, calls, warmup_s, bare, timelines, overhead_s)
 
 
 def captured(
@@ -245,25 +169,6 @@ def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
     return times_s
 
 
-def placed_kernels(timeline: Timeline) -> list[tuple[int | None, Kernel]]:
-    """The kernels of a profiled step in order, each with the index of its call."""
-    places = {id(kernel): i for i, kernels in enumerate(timeline.op_kernels) for kernel in kernels}
-    return [(places.get(id(kernel)), kernel) for kernel in timeline.on_device]
-
-
-def _idle_s(bare: list[float], quiet: list[Timeline]) -> float:
-    """What the kernels leave of the bare step. Kernels take as long with a profiler as without one, but it slows the
-    host that launches them: a step of small kernels has several times the pauses under the profiler."""
-    return max(median(bare) - median(busy_s(line.on_device) for line in quiet), 0.0)
-
-
-def _unexplained(bare: list[float], calls: list[OpCall], rest_s: float) -> float:
-    """|bare step − (operators + framework + idle)| ÷ bare step, of the times that are given: each operator's median.
-    Where others disturb one operator in one step and another in the next, these are less than the median step."""
-    step_s = median(bare)
-    return abs(step_s - sum(call.time_s or 0.0 for call in calls) - rest_s) / step_s
-
-
 def _recover(run: Callable[[], float]) -> None:
     """Undo the effects of a profiler session before the next bare step. That step faults in the memory that the
     events have used, and the session's single-threaded work may have moved two compute threads to one core.
@@ -290,9 +195,3 @@ def timed(step: Callable[[], Any] | Successive, device: str) -> Callable[[], flo
         return time.perf_counter() - begin
 
     return run
-
-
-def _fill_times(calls: list[OpCall], timelines: list[Timeline]) -> None:
-    for index, call in enumerate(calls):
-        samples = [t for line in timelines if (t := line.op_time_s[index]) is not None]
-        call.time_s = 0.0 if call.metadata else median(samples) if samples else None

@@ -16,7 +16,7 @@ from typing import Any
 from statsnet.profiling.marks import PARTS, Part, part_and_name
 
 PROCESS = 2**22 + 1
-"""Of the tracks: larger than any process id of Linux."""
+"""The process id that the tracks are given: larger than any of Linux."""
 
 TRACKS = ("phases", "towers", "blocks", "modules", "towers, backward", "blocks, backward", "modules, backward")
 """From top to bottom."""

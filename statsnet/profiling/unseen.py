@@ -87,7 +87,7 @@ class Unseen:
 
     @property
     def beside_operators(self) -> Unseen:
-        """Of this, what no other choice of operators explains: threads of the model's own, graphs, compiled regions."""
+        """The part that no other choice of operators explains: threads of the model's own, graphs, compiled regions."""
         by_name = {name: time_s for name, time_s in self.by_name.items() if name.startswith(COMPILED)}
         others = {"threads of the model's own": self.in_threads_s, "CUDA graphs": self.in_graphs_s}
         by_name |= {name: time_s for name, time_s in others.items() if time_s}

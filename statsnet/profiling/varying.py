@@ -21,8 +21,9 @@ from statsnet.profiling.collective_times import in_bare_step
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import event_overhead_s
-from statsnet.profiling.trace import StepFunction, StepTrace, captured, timed
+from statsnet.profiling.trace import StepFunction, captured, timed
 from statsnet.profiling.unseen import Unseen, largest, look_for_unseen, unseen_in
 from statsnet.profiling.unwatched_capture import look_nearer
 from statsnet.signatures.intervals import student_t

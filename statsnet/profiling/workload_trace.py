@@ -15,7 +15,8 @@ from statsnet.profiling.alike import StepsVary
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.compiled_step import trace_compiled_step
 from statsnet.profiling.representatives import Representative, Work, choose
-from statsnet.profiling.trace import StepTrace, timed, trace_step
+from statsnet.profiling.step_trace import StepTrace
+from statsnet.profiling.trace import timed, trace_step
 from statsnet.profiling.varying import VaryingSteps, trace_varying
 from statsnet.signatures.measurement import Variation
 from statsnet.signatures.model import InputSample
@@ -127,7 +128,7 @@ def _together(
 
 
 def _largest(variations: list[Variation]) -> Variation | None:
-    """Of several inputs whose steps vary, all their steps, and the largest deviations and errors."""
+    """For several inputs whose steps vary: all their steps, and the largest deviations and errors."""
     if not variations:
         return None
     return Variation(

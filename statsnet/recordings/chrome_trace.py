@@ -181,8 +181,8 @@ class _Reader:
         return self.recording
 
     def _processes_but_one(self) -> set[str]:
-        """Of several processes with operators, whose recordings somebody put into one file, all but the one with the
-        most kernel time, then with the most events."""
+        """If somebody put recordings of several processes with operators into one file: all processes but the one with
+        the most kernel time, then with the most events."""
         work: dict[str, list[int]] = {}
         for (process, _), events in self.recording.threads.items():
             if any(e.kind == "operator" for e in events):

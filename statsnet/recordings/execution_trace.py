@@ -13,7 +13,7 @@ from pathlib import Path
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.profiling.build_signature import build_signature, dtype_of_elements, mode_of
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.recordings.arguments import KnownArguments
 from statsnet.recordings.described import Describer
 from statsnet.recordings.execution_nodes import Node, Place, nodes_by_step, oddities, places_of, read_nodes

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TextIO
 
 from statsnet.errors import FileFormatError
 from statsnet.progress import Progress, Report, silent
-from statsnet.signatures.gzipped import DAMAGED, open_unpacked
+from statsnet.signatures.gzipped import open_unpacked, reading
 
 CHUNK = 1 << 22
 """Characters read at a time."""
@@ -52,17 +52,8 @@ class ChromeTrace:
         self._report = report
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        try:
-            with open_text(self.path) as stream:
-                yield from self._events(_Text(stream, self.path, self._report))
-        except DAMAGED as error:
-            raise FileFormatError(
-                f"'{self.path}' is a damaged gzip file", cause=str(error), hint="copy or record it once more"
-            ) from error
-        except OSError as error:
-            raise FileFormatError(
-                f"'{self.path}' cannot be read", cause=error.strerror or str(error), hint="check the file's permissions"
-            ) from error
+        with reading(self.path), open_text(self.path) as stream:
+            yield from self._events(_Text(stream, self.path, self._report))
 
     def _events(self, text: _Text) -> Iterator[dict[str, Any]]:
         first = text.peek()

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from statsnet.errors import FileFormatError
 from statsnet.recordings.json_events import open_text
-from statsnet.signatures.gzipped import DAMAGED
+from statsnet.signatures.gzipped import reading
 
 LOOKED_AT = 1 << 20
 _EVENTS = re.compile(r'"traceEvents"\s*:')
@@ -17,17 +16,10 @@ _NODES = re.compile(r'"nodes"\s*:\s*\[')
 
 def kind_of(path: Path) -> Literal["chrome_trace", "execution_trace", "onnx"]:
     """An ONNX model by the file's name. A file of any other kind counts as a Chrome trace, whose reader says what is
-    wrong with it. Raises FileFormatError if the file cannot be read."""
+    wrong with it. Raises FileFormatError if the file cannot be read or is a damaged gzip file."""
     if path.name.endswith((".onnx", ".onnx.gz")):
         return "onnx"
-    try:
-        with open_text(path) as stream:
-            text = stream.read(LOOKED_AT)
-    except DAMAGED:  # its reader says what is wrong
-        return "chrome_trace"
-    except OSError as error:
-        raise FileFormatError(
-            f"'{path}' cannot be read", cause=error.strerror or str(error), hint="check the file's permissions"
-        ) from error
+    with reading(path), open_text(path) as stream:
+        text = stream.read(LOOKED_AT)
     events, nodes = _EVENTS.search(text), _NODES.search(text)
     return "execution_trace" if nodes and (events is None or nodes.start() < events.start()) else "chrome_trace"

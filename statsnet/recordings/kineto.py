@@ -21,8 +21,8 @@ from statsnet.profiling.collective_record import collectives_of
 from statsnet.profiling.collective_times import waits_on_gpu
 from statsnet.profiling.gpu_activity import launches_of, no_counters
 from statsnet.profiling.kernels import cuda_implementation
+from statsnet.profiling.step_trace import StepTrace, placed_kernels
 from statsnet.profiling.timeline import times_of
-from statsnet.profiling.trace import StepTrace, placed_kernels
 from statsnet.progress import Report, silent
 from statsnet.recordings.calls import RecordedCalls, calls_of
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording, read_chrome_trace
@@ -99,7 +99,7 @@ def import_recording(
     if not found.calls:
         raise FileFormatError(
             f"the step in '{name}' holds no operators",
-            cause=f"of its {sum(1 for _ in recording.operators)} operators none ran within {chosen.name or 'the step'}",
+            cause=f"none of its {sum(1 for _ in recording.operators)} operators ran within {chosen.name or 'the step'}",
             hint=f"record whole steps with {HOW}, or choose another one with --step",
         )
     if found.uncounted and recording.has_shapes:

@@ -14,7 +14,7 @@ from typing import Any
 from statsnet.errors import FileFormatError, UsageError, first_line
 from statsnet.profiling.build_signature import build_signature, dtype_of_elements
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
 from statsnet.signatures.categories import is_metadata

@@ -102,7 +102,7 @@ def fitting_overload(overloads: Sequence[Any], arguments: Arguments, schema: str
 
 
 def usual_overload(overloads: Sequence[Any], count: int | None = None) -> Any:
-    """Of several overloads: as many arguments as were recorded, then the plain one, then the one on tensors."""
+    """The overload that takes as many arguments as were recorded; else the plain one, else the one on tensors."""
 
     def rank(function: Any) -> tuple[bool, bool, int]:
         name = function._overloadname

@@ -14,7 +14,7 @@ DATA_AT: dict[str, tuple[int, ...]] = {
     "embedding": (1,), "_embedding_bag": (1, 2, 6), "_embedding_bag_forward_only": (1, 2, 6), "_prelu_kernel": (0,),
     "_cudnn_rnn": (0, 4, 5), "miopen_rnn": (0, 3, 4), "mkldnn_rnn_layer": (0, 5, 6),
 }  # fmt: skip
-"""Of ATen's operators that have weights: the places of the tensors among their arguments that are data."""
+"""For each operator of ATen that has weights: the places of the tensors among its arguments that are data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

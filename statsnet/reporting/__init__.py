@@ -3,7 +3,7 @@
 What all tables share
     tables, narrow, listings
 Signatures and mixes
-    signature, gpu, collectives, mix, check, audit
+    signature, gpu, collectives, check, audit
 Many workloads
     characteristics, similarity, map_picture
 Proxies

@@ -132,8 +132,8 @@ def _lacking(record: DeviceRecord) -> Iterator[str]:
 
 
 def _category(operator: str) -> str:
-    """Of an operator that is known by its work, `other` for words of tables and for norms that tables have. Operators
-    over lists are an optimizer's."""
+    """The category of an operator that is known by its work; `other` for words of tables and for norms that tables
+    have. Operators over lists are an optimizer's."""
     if not operator.startswith("aten."):
         return "other"
     category = categorize(operator, "optimizer" if operator.startswith("aten._foreach_") else "forward")

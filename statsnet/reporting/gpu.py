@@ -61,7 +61,7 @@ def _middle(histogram: Histogram) -> str:
 
 
 def _median(counted: Iterable[tuple[int, float]]) -> int | None:
-    """Of values that each stand so many times."""
+    """The median of values, each with how often it occurs."""
     known = sorted(counted)
     left = sum(count for _, count in known) / 2
     for value, count in known:

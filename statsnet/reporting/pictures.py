@@ -38,7 +38,7 @@ STYLE: dict[Any, Any] = {
 
 
 def colour_of(number: int) -> str:
-    """Of the n-th series, from 0."""
+    """The colour of the n-th series, counted from 0."""
     return COLOURS[number % len(COLOURS)]
 
 

@@ -35,7 +35,7 @@ PRIVACY_NOTES = {
 NOT_KNOWN = "not known of any operator"
 SHOWN_UNCOVERED, SHOWN_OTHER = 8, 4
 NOTABLE_OTHER = 0.05
-"""Of operator time in the category `other`: from there on, its operators are named."""
+"""If the category `other` has this share of operator time or more, its operators are named."""
 _HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (from a recording)"}
 _COVERED = {"profile": "has a cost formula", "replay": "has a cost formula", "recording": "has known FLOPs and bytes"}
 

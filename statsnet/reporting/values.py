@@ -12,11 +12,10 @@ from statsnet.evaluation.standings import Standings
 from statsnet.proxy.fit_picture import fit_svg
 from statsnet.reporting import standings as of_standings
 from statsnet.reporting.html import markup, page
-from statsnet.reporting.mix import mix_report
 from statsnet.reporting.proxy import proxy_report
 from statsnet.reporting.results import subject_title
 from statsnet.reporting.signature import signature_report, title_of
-from statsnet.reporting.tables import Report
+from statsnet.reporting.tables import MISSING, Report, environment_line, notes, percent, table
 from statsnet.reporting.tables import line as text_line
 from statsnet.reporting.validation import validation_report
 from statsnet.signatures.intervals import latency_with_ci
@@ -107,6 +106,30 @@ def _signature_columns(signature: Signature) -> Columns:
 def _mix_words(mix: Mix) -> str:
     largest = max(mix.members, key=lambda member: member.weight)
     return f"{mix.title}, {mix.mode}: {plural(len(mix.members), 'workload')}, {largest.name} {largest.weight:.1%}"
+
+
+def _mix_report(mix: Mix) -> Report:
+    """Its members with their shares of device time, and where they were measured."""
+    rows, environments = [], []
+    for member in mix.members:
+        signature, measurement = member.signature, member.measurement
+        is_timed = measurement is not None and bool(measurement.step_latency_s)
+        rows.append(
+            (
+                member.name,
+                signature.workload.preset if signature.workload and signature.workload.preset else MISSING,
+                signature.dtype,
+                percent(member.weight),
+                str(signature.batch or MISSING),
+                format_duration(measurement.latency_s if measurement and is_timed else None),
+                format_quantity(signature.flops_per_step, "FLOP"),
+            )
+        )
+        if measurement is not None:
+            environments.append(environment_line(measurement.environment))
+    title = f"A mix of {plural(len(mix.members), 'workload')}, {mix.mode}"
+    columns = ("workload", "preset", "dtype", "share of device time", "batch", "step", "work")
+    return [table(title, columns, rows, left=3), *notes("measured on:", dict.fromkeys(environments))]
 
 
 def _mix_columns(mix: Mix) -> Columns:
@@ -227,7 +250,7 @@ def _device_columns(record: DeviceRecord) -> Columns:
 
 _FORMS: dict[type, _Form] = {
     Signature: _Form(words=_signature_words, report=signature_report, columns=_signature_columns),
-    Mix: _Form(words=_mix_words, report=mix_report, columns=_mix_columns),
+    Mix: _Form(words=_mix_words, report=_mix_report, columns=_mix_columns),
     SavedProxy: _Form(
         words=_proxy_words,
         report=lambda proxy: proxy_report(proxy.spec, proxy.fit),

@@ -6,6 +6,7 @@ import errno
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -17,12 +18,12 @@ _PIECE_BYTES = 2**20
 MOST_BYTES = 2**30
 """What is read at once."""
 
-DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 """What reading a damaged gzip file raises."""
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """A file's content. Raises OSError as `open` does and for what is no file; reading may raise one of DAMAGED."""
+    """A file's content. Raises OSError as `open` does and for what is no file; reading may raise one of _DAMAGED."""
     check_ends(path)
     with open(path, "rb") as file:
         is_packed = file.read(len(_MAGIC)) == _MAGIC
@@ -35,13 +36,12 @@ def check_ends(path: Path) -> None:
         raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
 
 
-def read_unpacked(path: Path, *, most: int = MOST_BYTES) -> bytes:
-    """A file's whole content. Raises FileFormatError if it cannot be read, is damaged, or has more than `most`
-    bytes: a small file may unpack to more than there is memory."""
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raises FileFormatError if the file that is read inside cannot be, or is damaged."""
     try:
-        with open_unpacked(path) as file:
-            content = b"".join(_pieces(file, most + 1))
-    except DAMAGED as error:
+        yield
+    except _DAMAGED as error:
         raise FileFormatError(
             f"'{path}' is a damaged gzip file", cause=str(error), hint="copy or record it once more"
         ) from error
@@ -49,6 +49,13 @@ def read_unpacked(path: Path, *, most: int = MOST_BYTES) -> bytes:
         raise FileFormatError(
             f"'{path}' cannot be read", cause=error.strerror or str(error), hint="check the path and its permissions"
         ) from error
+
+
+def read_unpacked(path: Path, *, most: int = MOST_BYTES) -> bytes:
+    """A file's whole content. Raises FileFormatError if it cannot be read, is damaged, or has more than `most`
+    bytes: a small file may unpack to more than there is memory."""
+    with reading(path), open_unpacked(path) as file:
+        content = b"".join(_pieces(file, most + 1))
     if len(content) > most:
         raise FileFormatError(
             f"'{path}' is too large", cause=f"more than {most} bytes, unpacked", hint="give a shorter recording"

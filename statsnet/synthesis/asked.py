@@ -35,7 +35,7 @@ def asked_of(
             hint="give one of them",
         )
     if compression is not None and not 1 <= compression < math.inf:
-        raise UsageError(f"{compression} is no compression", cause="a number from 1 on is expected")
+        raise UsageError(f"{compression} is no compression", cause="it must be 1 or more")
     file = load_mix_file(mix) if is_mix_file(mix) else None
     if file is None:
         return Asked(mix=mix, mode=mode or MODES[0], budget_s=budget_s, compression=compression)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -18,28 +18,15 @@ from statsnet.profiling.memory import memory_record
 from statsnet.profiling.motifs import mark_fused
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.model import Phase
 from statsnet.synthesis.single_block import SingleBlock
 from statsnet.synthesis.tasks import marked_blocks
 from statsnet.workloads.fakes import fake_tensors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedCall:
-    """The fields of an OpCall without its times."""
-
-    op: str
-    phase: Phase
-    args: list[Any]
-    outputs: list[Any]
-    segment: str | None
-    producers: tuple[int, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
-class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
-    """The calls of each block, on a device that is here; or on fake tensors, so that large blocks take no time. With
-    `lists`, optimizers step all their parameters at once, as they do on a GPU."""
+class CaptureBlockOperators(Task[list[list[OpCall]]]):
+    """The calls of each block that move data, on a device that is here; or on fake tensors, so that large blocks take
+    no time. With `lists`, optimizers step all their parameters at once, as they do on a GPU."""
 
     blocks: tuple[Placed, ...]
     mode: str
@@ -52,10 +39,10 @@ class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
     def measured_device(self) -> str:
         return "meta" if self.fake else self.device
 
-    def run(self, context: Context) -> list[list[CapturedCall]]:
+    def run(self, context: Context) -> list[list[OpCall]]:
         torch.manual_seed(0)
         device, total = environment.select(self.device), len(self.blocks)
-        captured: list[list[CapturedCall]] = []
+        captured: list[list[OpCall]] = []
         refused: Exception | None = None
         for number, placed in enumerate(self.blocks):
             stage = f"capturing block {number + 1} of {total}"
@@ -63,10 +50,10 @@ class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
             try:
                 with _tensors(self.fake), _optimizers(self.lists):
                     block = SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
-                    calls = capture_step(block.run, device=device)
+                    calls = _marked(capture_step(block.run, device=device))
             except Exception as error:  # nothing can be made of it
                 calls, refused = [], error
-            captured.append([_captured(c) for c in calls if not is_metadata(c.op)])
+            captured.append([replace(c, producers=()) for c in calls if not c.metadata])
         if refused is not None and not any(captured):
             raise refused
         return captured
@@ -77,7 +64,7 @@ class CapturedNetwork:
     """The calls of one step, in segments named by a block's tower and place; the blocks in each tower; and the
     network's memory."""
 
-    calls: list[CapturedCall]
+    calls: list[OpCall]
     towers: list[int]
     memory: dict[str, int | None]
 
@@ -105,9 +92,7 @@ class CaptureNetworkOperators(Task[CapturedNetwork]):
             with marked_blocks(proxy):
                 calls = capture_step(step, device=device)
             memory = memory_record(proxy, [], step, device="meta" if self.fake else device)
-        return CapturedNetwork(
-            calls=[_captured(c) for c in calls], towers=[len(tower) for tower in proxy.towers], memory=memory
-        )
+        return CapturedNetwork(calls=_marked(calls), towers=[len(tower) for tower in proxy.towers], memory=memory)
 
 
 def _tensors(fake: bool) -> AbstractContextManager[Any]:
@@ -126,31 +111,8 @@ def _optimizers(lists: bool) -> Iterator[None]:
         yield
 
 
-def _captured(call: OpCall) -> CapturedCall:
-    return CapturedCall(
-        op=call.op,
-        phase=cast(Phase, call.phase),
-        args=call.args,
-        outputs=call.outputs,
-        segment=call.segment,
-        producers=tuple(call.producers),
-    )
-
-
-def calls_of(captured: list[CapturedCall]) -> list[OpCall]:
-    """The calls in profiling's form, without times."""
-    calls = [
-        OpCall(
-            op=c.op,
-            phase=c.phase,
-            args=c.args,
-            outputs=c.outputs,
-            segment=c.segment,
-            producers=c.producers,
-        )
-        for c in captured
-    ]
-    for call in calls:
-        call.metadata = is_metadata(call.op)
-    mark_fused(calls)
-    return calls
+def _marked(calls: list[OpCall]) -> list[OpCall]:
+    """The calls without names that may be private, and each marked as one that moves no data or is fused."""
+    marked = [replace(c, metadata=is_metadata(c.op), event="", kernels=(), skew=None) for c in calls]
+    mark_fused(marked)
+    return marked

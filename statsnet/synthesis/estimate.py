@@ -41,7 +41,7 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
         touched = parameters
     else:
         elements = touched = index_range[0] * config["width"]
-    touched *= config.get("steps" if kind_name == "recurrent" else "uses", 1)  # each step reads all weights
+    touched *= config["steps"] if kind_name == "recurrent" else kind.uses(config)  # each step reads all weights
     flops = _flops(kind_name, config, module)
     if not training:
         return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE, 0.0
@@ -68,7 +68,7 @@ def _flops(kind: str, config: Config, module: Any) -> float:
     if kind == "deconv":
         return 2.0 * config["batch"] * math.prod(config["size"]) * module.deconv.weight.numel()
     if kind == "linear":
-        return 2.0 * config["rows"] * config["inputs"] * config["outputs"] * config.get("uses", 1)
+        return 2.0 * config["rows"] * config["inputs"] * config["outputs"] * KINDS[kind].uses(config)
     if kind == "batched_matmul":
         return 2.0 * config["batch"] * config["rows"] * config["depth"] * config["columns"]
     if kind == "attention":

@@ -48,7 +48,7 @@ def other_sizes(block: Placed, measured: Placed, item_bytes: int) -> Iterator[tu
             continue  # the kind's rules fail on this size
         if FARTHEST[0] <= ratio <= FARTHEST[1] and ratio != 1:
             weights_bytes = item_bytes * _shared_weights(measured, resized)
-            repeats = "uses" in config
+            repeats = KINDS[block.kind].uses(config) > 1
             yield resized, Resized(origin=measured.identity, ratio=ratio, weights_bytes=weights_bytes, repeats=repeats)
 
 

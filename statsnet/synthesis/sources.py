@@ -209,6 +209,6 @@ def _family(source: Source) -> str:
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
         [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1,
-         "rows_read" in source.config, "uses" in source.config],
+         "rows_read" in source.config, KINDS[source.kind].uses(source.config) > 1],
         sort_keys=True,
     )  # fmt: skip

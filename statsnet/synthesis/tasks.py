@@ -32,8 +32,9 @@ from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.marks import around_forwards, blocks_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.motifs import mark_fused
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.tasks import WithSignature
-from statsnet.profiling.trace import StepTrace, trace_step
+from statsnet.profiling.trace import trace_step
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_of

@@ -8,7 +8,7 @@ Which there are
 From a name to a model on a device
     loading, calling, building, hidden_operators, settings, dtypes, optimizers, losses
 A step
-    step, stepping, renewal, trees, tree_copies, clones
+    step, stepping, renewal, trees, tree_copies
 Counted without memory
     fakes, compressed_fakes, torch_operators
 """

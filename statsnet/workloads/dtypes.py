@@ -85,5 +85,5 @@ def _elements(tensor: torch.Tensor) -> int:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """As torch calls it, without the prefix."""
+    """Its name in torch, without the prefix."""
     return str(dtype).removeprefix("torch.")

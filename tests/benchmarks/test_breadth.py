@@ -22,7 +22,7 @@ def both(flops: float, torch_flops: float, **seen: Any) -> Both:
     product = OperatorCheck(op="aten.mm", calls=1, flops=flops, torch_flops=torch_flops)
     unseen = Unseen(step_s=2.0, timed=10, **seen)
     check = Check(operators=(product,), uncounted=(("mine.odd", 3),), unseen=unseen)
-    return Both(profile=Profile(signature=load_signature(GOLDEN), measured_s=1.0), check=check)
+    return Both(profile=Profile(signature=load_signature(GOLDEN)), check=check)
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,15 @@ def test_why_there_are_no_counters_is_noted(
     assert notes == ["no hardware counters"] * 3  # of each process
 
 
+def test_operators_of_a_block_that_a_compiler_fuses_are_known_whatever_views_lie_between() -> None:
+    config = {"shape": (8, 32), "functions": ("tanh", "relu"), "operand": ()}
+    task = CaptureBlockOperators(
+        blocks=(Placed(kind="pointwise", config=config),), mode="inference", dtype="float32", fake=True
+    )
+    (calls,) = task.run(Context())
+    assert [call.op for call in calls if call.fused] == ["aten.relu.default"]
+
+
 @pytest.mark.parametrize("lists", [False, True])
 def test_optimizers_of_blocks_step_as_those_of_the_members_do(lists: bool) -> None:
     block = Placed(kind="parameters", config={"shape": (64, 64)}, optimizer="adam")

@@ -13,7 +13,7 @@ from statsnet.profiling.build_signature import (
 )
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.memory import memory_record
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean

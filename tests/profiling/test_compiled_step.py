@@ -16,8 +16,8 @@ from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling import compiled_step
 from statsnet.profiling.compiled_step import trace_compiled_step
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.tasks import ProfileWorkload
-from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of_mix

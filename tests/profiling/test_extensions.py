@@ -18,8 +18,8 @@ from torch._C._autograd import DeviceType
 from statsnet.errors import MeasurementError, WorkloadError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.step_notes import pauses_note
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import read_step
-from statsnet.profiling.trace import StepTrace
 from statsnet.profiling.unseen import unseen_in
 
 WIDTH, ROWS = 32, 8

@@ -15,8 +15,8 @@ from statsnet.measure.device_kernels import Kernel, busy_s, gaps_s
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.gpu_activity import launches_of
+from statsnet.profiling.step_trace import StepTrace, placed_kernels
 from statsnet.profiling.timeline import read_step
-from statsnet.profiling.trace import StepTrace, placed_kernels
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.gpu import COUNTERS, GpuActivity, Power
 from statsnet.signatures.model import Signature

@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import capture_step
-from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.recordings.kineto import read_kineto
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Signature

@@ -15,7 +15,7 @@ from statsnet.devices.names import canonical_name
 from statsnet.devices.tables.model_steps import ModelTables
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, UsageError
-from statsnet.signatures.gzipped import DAMAGED, open_unpacked
+from statsnet.signatures.gzipped import open_unpacked, reading
 
 MICRO = 1e-6
 
@@ -60,15 +60,8 @@ class Format:
 def opened(path: Path) -> Iterator[io.TextIOBase]:
     """The text of a table. Raises FileFormatError if it can not be read, while it is read as well."""
     try:
-        with io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig", newline="") as text:
+        with reading(path), io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig", newline="") as text:
             yield text
-    except OSError as error:  # gzip.BadGzipFile is one
-        why = error.strerror or str(error)
-        raise FileFormatError(f"'{path}' can not be read", cause=why, hint="check the file, or copy it anew") from error
-    except DAMAGED as error:
-        raise FileFormatError(
-            f"'{path}' ends too early or is damaged", cause=str(error), hint="copy it anew"
-        ) from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileFormatError(
             f"'{path}' is no CSV table", cause=str(error), hint="give a CSV file, packed with gzip or not"

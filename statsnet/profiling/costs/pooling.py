@@ -18,7 +18,7 @@ def _window(call: OperatorCall, kernel_index: int, name_rank: int) -> int:
 
 
 def _rank(call: OperatorCall) -> int:
-    """Of `max_pool2d...`: 2."""
+    """The number of axes: 2 for `max_pool2d...`."""
     name = call.op.split(".")[1]
     return next(int(digit) for digit in name if digit.isdigit())
 

@@ -23,7 +23,7 @@ from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
 
 MOST_SAMPLES = 300
-"""Of one process in a picture: quantiles of its samples where there are more."""
+"""Points of one process in a picture; if it has more samples, their quantiles are drawn."""
 
 MOST_GROUPS = 60
 """Successive steps are shown as so many medians."""

@@ -155,7 +155,7 @@ def proxy_timeline(spec: ProxySpec, fit: Fit | None) -> Picture | None:
 
 
 def _phases(fit: Fit, operators_s: float, step_s: float, where: str) -> Iterator[Stretch]:
-    """Of a step with several phases: their parts of the time of all operators."""
+    """The phases of a step, by their share of operator time; nothing if there is only one."""
     shares = {row.name: row.achieved for row in fit.characteristics if row.group == "phase" and row.achieved}
     if len(shares) < 2:
         return

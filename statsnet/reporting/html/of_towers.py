@@ -13,7 +13,7 @@ from statsnet.reporting.tables import MISSING, environment_line, percent, table
 from statsnet.signatures.documents import ProxySpec, SpecBlock, SpecTower
 
 SHOWN_CHAINS = 60
-"""Of one tower: as many chains of equal kinds are drawn; the table has all."""
+"""At most so many chains of equal kinds are drawn of one tower; the table has all."""
 
 
 def towers_picture(spec: ProxySpec) -> Picture:

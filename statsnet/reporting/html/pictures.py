@@ -19,10 +19,10 @@ from statsnet.reporting.pictures import colour_of
 from statsnet.signatures.intervals import Interval
 
 LONGEST_LABEL = 44
-"""Of a name beside a bar, in characters; on a narrow screen the page cuts it further."""
+"""Most characters of a name beside a bar; on a narrow screen the page cuts it further."""
 ROW_PX, ROOM_PX = 26, 110
 MOST_POINTS = 400
-"""Of a cloud of points; the table behind it has the first SHOWN_ROWS."""
+"""In a cloud of points; the table behind it has the first SHOWN_ROWS."""
 SHOWN_ROWS = 40
 
 
