@@ -16,7 +16,6 @@ from statsnet.analysis.audit import (
 )
 from statsnet.display import told_path
 from statsnet.errors import FileFormatError, OtherFileError, UsageError
-from statsnet.proxy.private_fit import fingerprints_in
 from statsnet.signatures import member_key, packed
 from statsnet.signatures.canonical import parse_json, read_json
 from statsnet.signatures.gzipped import read_unpacked
@@ -114,7 +113,8 @@ def _changed(folder: Path) -> list[str]:
     """What spec.json and fit.json tell that they should not, and files that are not what they make."""
     if not (folder / "fit.json").is_file():
         return []
-    from statsnet.proxy.spec import texts_of  # with torch
+    from statsnet.proxy.private_fit import fingerprints_in  # both with torch
+    from statsnet.proxy.spec import texts_of
 
     try:
         spec, fit = load_spec(folder / "spec.json"), load_fit(folder / "fit.json")

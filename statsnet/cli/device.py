@@ -130,13 +130,12 @@ def list_(profiles: str | None) -> None:
 
     Example: statsnet device list
     """
-    from statsnet.devices.record_folder import load_records
-    from statsnet.devices.recorded_bench import recorded_folders
-    from statsnet.reporting.device import devices_report
+    from statsnet.devices.record_folder import listed_records, recorded_folders
+    from statsnet.reporting.listings import devices_report
     from statsnet.signatures.database import ProfilesDB
 
     db = ProfilesDB(profiles)
-    output.print_report(devices_report(load_records(db.path), recorded_folders(db)))
+    output.print_report(devices_report(listed_records(db.path), recorded_folders(db)))
 
 
 @device.command(short_help="What is known of a recorded device.")

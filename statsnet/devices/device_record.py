@@ -32,6 +32,7 @@ KIND = "statsnet.device"
 VERSION = 2
 MAX_BYTES = 64 * 2**20
 TITLE = "a recorded device"
+_HINT = "statsnet device import makes one from tables"
 
 Word = Annotated[str, Meta(max_length=400)]
 Size = Annotated[int, Meta(ge=0, le=LARGEST_WORK)]
@@ -173,19 +174,34 @@ def load_record(path: Path) -> DeviceRecord:
     return record_in(path, read_plain(path))
 
 
+def read_record(path: Path) -> DeviceRecord:
+    """As `load_record`, but it is not looked at whether its models give times."""
+    return _converted(path, read_plain(path))
+
+
 def record_in(path: Path, data: Mapping[str, Any]) -> DeviceRecord:
     """The record that a file's JSON object is. Raises FileFormatError, which names the file, if it is none."""
-    hint = "statsnet device import makes one from tables"
-    content = content_of(path, data, KIND, VERSION, title=TITLE, hint=hint)
+    record = _converted(path, data)
     try:
-        record = msgspec.convert(content, DeviceRecord, strict=True)
         for exact in record.exact:
             check_dims(exact.operator, dict(exact.dims))
         for model in record.models:
             _check(model)
-    except ValueError as error:  # msgspec.ValidationError is one
-        raise FileFormatError(f"'{path}' is not {TITLE}", cause=str(error), hint=hint) from error
+    except ValueError as error:
+        raise _refused(path, error) from error
     return record
+
+
+def _converted(path: Path, data: Mapping[str, Any]) -> DeviceRecord:
+    content = content_of(path, data, KIND, VERSION, title=TITLE, hint=_HINT)
+    try:
+        return msgspec.convert(content, DeviceRecord, strict=True)
+    except msgspec.ValidationError as error:
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: Exception) -> FileFormatError:
+    return FileFormatError(f"'{path}' is not {TITLE}", cause=str(error), hint=_HINT)
 
 
 def content_of(

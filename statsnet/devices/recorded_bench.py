@@ -12,7 +12,7 @@ from statsnet.devices.device_record import KIND, DeviceRecord, load_record, read
 from statsnet.devices.kernel_model import Estimate, KernelModel, Known
 from statsnet.devices.names import canonical_name, device_named, is_known
 from statsnet.devices.performance_model import Evidence
-from statsnet.devices.record_folder import is_record_file, record_paths
+from statsnet.devices.record_folder import RECORD, is_record_file, record_paths, recorded_folders
 from statsnet.devices.table_times import TableTimes, environment_of
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
@@ -36,8 +36,6 @@ from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.tasks import blocks_in_place
 
 PREFIX = "recorded:"
-RECORD = "device.json"
-"""A file in an environment's folder of the database: a signature whose clusters are operators timed one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +78,6 @@ def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> Recor
     if (path := db.path / found / RECORD).exists():
         signatures.append(load_signature(path))
     return device_of(signatures)
-
-
-def recorded_folders(db: ProfilesDB) -> list[str]:
-    """The environments of the database, sorted: their profiles and records say how long operators took there."""
-    return sorted({path.parent.name for path in db.path.glob(f"*/{RECORD}")} | {e.environment for e in db.entries})
 
 
 def table_device(record: DeviceRecord) -> RecordedDevice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import fmean
 
 from statsnet.devices.device_record import DeviceRecord
@@ -14,7 +14,7 @@ from statsnet.devices.reached import Spread
 from statsnet.devices.recorded_bench import RecordedDevice
 from statsnet.devices.table_times import TableTimes
 from statsnet.devices.tables.words import OPERATOR_DIMS
-from statsnet.reporting.tables import Report, environment_line, notes, pairs, percent, table
+from statsnet.reporting.tables import Report, environment_line, pairs, percent, table
 from statsnet.signatures.categories import categorize
 from statsnet.units import format_duration, format_quantity
 
@@ -138,17 +138,3 @@ def _category(operator: str) -> str:
         return "other"
     category = categorize(operator, "optimizer" if operator.startswith("aten._foreach_") else "forward")
     return "other" if category == "normalization" and "batch_norm" not in operator else category
-
-
-def devices_report(records: Sequence[DeviceRecord], folders: Sequence[str]) -> Report:
-    """All recorded devices."""
-    made = ((r.device, ", ".join(s.source for s in r.sources), ", ".join(_kinds(r)), str(r.measured)) for r in records)
-    columns = ("device", "from", "operators", "measured")
-    report = [table("Devices recorded by tables", columns, made, left=3)] if records else []
-    return [*report, *notes("\nDevices with profiles, or a record, of their own", folders)]
-
-
-def _kinds(record: DeviceRecord) -> list[str]:
-    """Operators of a record; all kinds of attention are one."""
-    words = {m.operator for m in record.models} | {e.operator for e in record.exact}
-    return sorted({"attention" if w.startswith("attention_") else w for w in words})

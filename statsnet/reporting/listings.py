@@ -1,4 +1,4 @@
-"""Listings as tables: workloads, profiles, proxies, kept measurements."""
+"""Listings as tables: workloads, profiles, proxies, kept measurements, recorded devices."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from rich.table import Table
 
+from statsnet.devices.device_record import DeviceRecord
 from statsnet.measure.cache import CacheContents
-from statsnet.reporting.tables import MISSING, pairs, percent, table
+from statsnet.reporting.tables import MISSING, Report, notes, pairs, percent, table
 from statsnet.signatures.database import ProfileEntry
 from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.units import format_bytes, format_duration, format_quantity
@@ -122,3 +123,19 @@ def cache_table(contents: CacheContents) -> Table:
         ("oldest", age),
     ]
     return pairs("Kept measurements", rows)
+
+
+def devices_report(records: Sequence[DeviceRecord], folders: Sequence[str]) -> Report:
+    """All recorded devices."""
+    made = (
+        (r.device, ", ".join(s.source for s in r.sources), ", ".join(_operators(r)), str(r.measured)) for r in records
+    )
+    columns = ("device", "from", "operators", "measured")
+    report = [table("Devices recorded by tables", columns, made, left=3)] if records else []
+    return [*report, *notes("\nDevices with profiles, or a record, of their own", folders)]
+
+
+def _operators(record: DeviceRecord) -> list[str]:
+    """Operators of a record; all kinds of attention are one."""
+    words = {m.operator for m in record.models} | {e.operator for e in record.exact}
+    return sorted({"attention" if w.startswith("attention_") else w for w in words})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from statistics import quantiles
 from typing import TypeVar
 
@@ -54,9 +55,11 @@ def earth_movers_distance(p: Mapping[int, float], q: Mapping[int, float]) -> flo
         return 0.0
     if not p or not q:
         raise ValueError("an empty histogram is at no distance from another")
-    from scipy.stats import wasserstein_distance
-
-    return float(wasserstein_distance([*p], [*q], [*p.values()], [*q.values()]))
+    bins = sorted({*p, *q})
+    # Not by scipy.stats, which takes half a second to import, and every fit asks for this.
+    moved = accumulate(p.get(b, 0.0) - q.get(b, 0.0) for b in bins)
+    steps = zip(moved, pairwise(bins), strict=False)
+    return math.fsum(abs(share) * (after - before) for share, (before, after) in steps)
 
 
 def interquartile_share(samples: Sequence[float]) -> float | None:

@@ -14,7 +14,7 @@ The integer program and its solution
     problem, matched_characteristics, modelled_devices, elsewhere, recorded_devices, integer_program,
     weighted_columns, local_search
 Build, measure, learn, and again
-    rounds, trials, network_measurement, machine_speed
+    rounds, confirming, trials, network_measurement, machine_speed
 The finished proxy
     synthesize, tower_purposes, kept_dtypes
 A search over designs, with Optuna

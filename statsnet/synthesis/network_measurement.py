@@ -96,6 +96,25 @@ def merge_undisturbed_runs(runs: Sequence[NetworkMeasurement]) -> NetworkMeasure
     )
 
 
+def without_slowed(now: NetworkMeasurement, before: NetworkMeasurement) -> NetworkMeasurement:
+    """The same, but of operators that took more than OUTLIER times as long as in earlier processes of this network the
+    times from then: in all processes a neighbour was busy when they ran."""
+    if now.signature.clusters != before.signature.clusters:
+        return now
+    (measurement,), (earlier,) = now.signature.measurements, before.signature.measurements
+    times_s = tuple(
+        then_s if time_s is not None and then_s is not None and time_s > OUTLIER * then_s else time_s
+        for time_s, then_s in zip(measurement.cluster_time_s, earlier.cluster_time_s, strict=True)
+    )
+    return replace(now, signature=replace(now.signature, measurements=(replace(measurement, cluster_time_s=times_s),)))
+
+
+def slowed_share(now: NetworkMeasurement, before: NetworkMeasurement) -> float:
+    """The share of the operators' time that `without_slowed` takes off."""
+    known_s, spent_s = (m.signature.measurements[0].operator_time_s for m in (without_slowed(now, before), now))
+    return 1.0 - known_s / spent_s if spent_s else 0.0
+
+
 def merge_signatures(signatures: Sequence[Signature], middle: int) -> Signature:
     """One signature from those of several processes: median times of operators and framework, and all steps. If the
     processes did not run the same operators, the middle one's signature."""

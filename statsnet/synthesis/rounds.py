@@ -14,20 +14,17 @@ from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
 from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import BlockCosts, Counts
+from statsnet.synthesis.confirming import confirmed, last_line, measured_at_pace
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.expected_time import CONFIRMING, NETWORKS, SOLVING, Pace, likely_rounds
 from statsnet.synthesis.integer_program import Program, Solution, relax, relaxation_starts
 from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.local_search import JUMPS, local_search
-from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.problem import Problem, program_of
 from statsnet.synthesis.trials import Knowledge, Trial, enough
 from statsnet.units import plural
 
 FROM_CACHE_S = 0.2
-
-CONFIRMED = 0.05
-"""A step's time may differ from that in its round by this share."""
 
 FIRST_JUMPS = 30
 """Jumps of a search from one of several starts."""
@@ -55,7 +52,7 @@ class Choice:
 def solve_in_rounds(
     problem: Problem, *, effort: Effort | None = None, known: Knowledge | None = None
 ) -> tuple[Trial, tuple[Round, ...]]:
-    """The best network, and an entry for each measured network. The best is measured once more (`_confirmed`).
+    """The best network, and an entry for each measured network. The best is measured once more (`confirmed`).
 
     Each round learns the blocks' times in place and, for the program's right-hand side, what belongs to no block, such
     as the framework time that a network has beyond its blocks'. The first rounds choose freely. Later rounds make a few
@@ -91,7 +88,9 @@ def solve_in_rounds(
             except MeasurementError as error:
                 if not known.trials:
                     raise
-                setup.note(f"the last network could not be measured, so the best one before is kept: {_why(error)}")
+                setup.note(
+                    f"the last network could not be measured, so the best one before is kept: {last_line(error)}"
+                )
                 break
         measuring_s = setup.stages.clock() - solved_s
         process_s = measuring_s / effort.round_processes
@@ -104,32 +103,8 @@ def solve_in_rounds(
     history = tuple(t.round(number + 1, problem) for number, t in enumerate(known.trials))
     setup.stages.expect(pace.ahead(0, effort))
     with setup.stages.stage(CONFIRMING):
-        measurement = _confirmed(best, problem, known.costs, effort, pace.process_s)
+        measurement = confirmed(best, problem, known.costs, effort, pace.process_s)
         return replace(best, measurement=measurement), history
-
-
-def _confirmed(
-    best: Trial, problem: Problem, costs: BlockCosts, effort: Effort, process_s: float
-) -> NetworkMeasurement:
-    """The finished proxy, measured in processes that had no part in its choice: the best of several measured networks
-    is also the luckiest. In more of them if its step time differs from that in its round, for instance because a
-    neighbour was busy in one of the two; in none if there is no time left."""
-    measurement, made = best.measurement, 0
-    for processes in effort.confirming:
-        setup = problem.bench.setup
-        if not setup.deadline.leaves((processes - made) * process_s):
-            if not made:
-                setup.note("the time was over: the fit is that of the processes that chose the network")
-            break
-        runs = range(effort.round_processes, effort.round_processes + processes)
-        try:
-            measurement, made = _measured(best.source, best.towers, runs, costs, problem), processes
-        except MeasurementError as error:
-            setup.note(f"the fit is that of the processes that chose it, for later ones failed: {_why(error)}")
-            break
-        if abs(measurement.latency_s / best.latency_s - 1.0) < CONFIRMED:
-            break
-    return measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,11 +205,6 @@ def _too_short(budget_s: float) -> StatsNetError:
     )
 
 
-def _why(error: StatsNetError) -> str:
-    """The last line of a process's output names the exception."""
-    return (error.cause or error.message).splitlines()[-1]
-
-
 def _unique(blocks: Sequence[Placed]) -> list[Placed]:
     return list({b.key: b for b in blocks}.values())
 
@@ -262,14 +232,14 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     title = "A network on the way to a proxy."
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
     try:
-        measurement = _measured(source, towers, range(processes), costs, problem)
+        measurement = measured_at_pace(source, towers, range(processes), costs, problem)
     except MeasurementError as error:
         what, (costs, counts) = "blocks that had never run", choice.costs.without_untried(choice.counts)
         if counts == choice.counts:
             what, (costs, counts) = "operators by themselves", choice.costs.without_operators(choice.counts)
         if counts == choice.counts or not counts or setup.deadline.passed:
             raise
-        setup.note(f"a network was built once more, without {what}: {_why(error)}")
+        setup.note(f"a network was built once more, without {what}: {last_line(error)}")
         return build_and_measure(problem, replace(choice, counts=counts, costs=costs), known, processes=processes)
     trial = Trial(counts=choice.counts, towers=towers, source=source, measurement=measurement, solution=choice.solution)
     step = load_of_target(target_of(measurement.signature)).scale_times(trial.latency_s)
@@ -278,17 +248,6 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     in_place = [tuple(tuple(p.scale_times(factor) for p in tower) for tower in run) for run in measurement.blocks]
     costs = costs.learn(towers, in_place)
     return Knowledge(costs=costs, trials=(*known.trials, trial))
-
-
-def _measured(
-    source: str, towers: Sequence[Tower], runs: range, costs: BlockCosts, problem: Problem
-) -> NetworkMeasurement:
-    """A network at the pace at which its blocks were measured alone. The reference network tells the machine's speed
-    only roughly: a neighbour slows it down more than other networks, or less."""
-    measurement = problem.bench.measure_network(source, runs, problem.speed)
-    if problem.speed.is_steady:
-        return measurement
-    return measurement.at_pace([costs.pace(towers, run) for run in measurement.blocks])
 
 
 def _towers(blocks: Sequence[tuple[Placed, int]], costs: BlockCosts, problem: Problem) -> list[Tower]:

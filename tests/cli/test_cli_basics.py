@@ -37,7 +37,8 @@ WITHOUT_TORCH = f"""
 import os, sys
 from statsnet.cli import main
 
-assert [main(words) for words in (["list"], ["list", "profiles"], ["show", {str(GOLDEN)!r}])] == [0, 0, 0]
+for words in ["list"], ["list", "profiles"], ["device", "list"], ["show", {str(GOLDEN)!r}]:
+    assert main(words) == 0
 os.environ |= {{"COMP_WORDS": "statsnet profile cv/", "COMP_CWORD": "2", {VARIABLE!r}: "bash_complete"}}
 assert main([]) == 0
 del os.environ[{VARIABLE!r}]

@@ -194,6 +194,35 @@ def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> No
     assert confirming == range(2, 4)
 
 
+class NeighbouredBench(SimulatedBench):
+    """A neighbour is there whenever the first operator runs, in so many of the processes that confirm a network."""
+
+    def __init__(self, disturbed: int) -> None:
+        super().__init__()
+        self.disturbed = disturbed
+
+    def measure_network(self, source: str, runs: range, speed: Any) -> Any:
+        found = super().measure_network(source, runs, speed)
+        if runs.start == 0 or len(runs) > self.disturbed:
+            return found
+        (measurement,) = found.signature.measurements
+        first_s, second_s, *others_s = measurement.cluster_time_s
+        slowed = replace(measurement, cluster_time_s=(3 * first_s, second_s, *others_s))
+        return replace(found, signature=replace(found.signature, measurements=(slowed,)))
+
+
+@pytest.mark.parametrize(("disturbed", "is_told"), [(2, False), (4, True)])
+def test_an_operator_that_a_neighbour_slowed_down_does_not_spoil_the_fit(
+    disturbed: int, is_told: bool, solved: Solved
+) -> None:
+    """Nothing of it shows in the step's time. It is looked at in more processes, and else has its earlier time."""
+    bench = NeighbouredBench(disturbed)
+    best, _ = solve_in_rounds(small_problem(bench))
+    assert bench.runs[-2:] == [range(2, 4), range(2, 6)]
+    assert best.measurement.signature == solved[1].measurement.signature
+    assert bool(bench.notes) is is_told
+
+
 def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
     bench = SimulatedBench(effort=QUICK)
     _, history = solve_in_rounds(small_problem(bench))

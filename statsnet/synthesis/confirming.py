@@ -1,0 +1,65 @@
+"""A network measured at its blocks' pace; and the finished one measured once more, in processes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.proxy.towers import Tower
+from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.effort import Effort
+from statsnet.synthesis.network_measurement import NetworkMeasurement, slowed_share, without_slowed
+from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.trials import Trial
+
+CONFIRMED = 0.05
+"""A step's time may differ from that in its round by this share."""
+
+SLOWED = 0.02
+"""So much of the operators' time may be what some took much longer than in their round (see `slowed_share`): categories
+may miss their target by 3 points in all."""
+
+
+def confirmed(best: Trial, problem: Problem, costs: BlockCosts, effort: Effort, process_s: float) -> NetworkMeasurement:
+    """The finished proxy, measured in processes that had no part in its choice: the best of several measured networks
+    is also the luckiest. In more of them if its step or some operators took another time than in its round, for
+    instance because a neighbour was busy; in none if there is no time left. Operators that were slowed down in all of
+    them keep the times of the round."""
+    setup, measurement, made = problem.bench.setup, best.measurement, 0
+    for processes in effort.confirming:
+        if not setup.deadline.leaves((processes - made) * process_s):
+            if not made:
+                setup.note("the time was over: the fit is that of the processes that chose the network")
+            break
+        runs = range(effort.round_processes, effort.round_processes + processes)
+        try:
+            measurement, made = measured_at_pace(best.source, best.towers, runs, costs, problem), processes
+        except MeasurementError as error:
+            setup.note(f"the fit is that of the processes that chose it, for later ones failed: {last_line(error)}")
+            break
+        is_as_long = abs(measurement.latency_s / best.latency_s - 1.0) < CONFIRMED
+        if is_as_long and slowed_share(measurement, best.measurement) < SLOWED:
+            break
+    if (slowed := slowed_share(measurement, best.measurement)) < SLOWED:
+        return measurement
+    setup.note(
+        f"others slowed operators down whenever the finished network was measured, by {slowed:.0%} of their time: the "
+        "fit has their times from before, when the network was chosen"
+    )
+    return without_slowed(measurement, best.measurement)
+
+
+def measured_at_pace(
+    source: str, towers: Sequence[Tower], runs: range, costs: BlockCosts, problem: Problem
+) -> NetworkMeasurement:
+    """A network at the pace at which its blocks were measured alone. The reference network tells the machine's speed
+    only roughly: a neighbour slows it down more than other networks, or less."""
+    measurement = problem.bench.measure_network(source, runs, problem.speed)
+    if problem.speed.is_steady:
+        return measurement
+    return measurement.at_pace([costs.pace(towers, run) for run in measurement.blocks])
+
+
+def last_line(error: StatsNetError) -> str:
+    """The last line of a process's output names the exception."""
+    return (error.cause or error.message).splitlines()[-1]
