@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
 
-import torch
-
-from benchmarks.drawn.by_name import Made, first_that_runs
+from benchmarks.drawn.by_name import Made, does_not_run, first_that_runs
+from benchmarks.drawn.scaled_configs import Scale
+from benchmarks.drawn.transformers_inputs import inputs
 
 TASKS = (
     "", "CAUSAL_LM", "MASKED_LM", "SEQUENCE_CLASSIFICATION", "TOKEN_CLASSIFICATION", "IMAGE_CLASSIFICATION",
@@ -41,16 +38,18 @@ _BY_LAYER = ("layer_types", "mlp_layer_types", "attention_types")
 """Lists that say of each layer what it is."""
 LARGEST_SIDE = 224
 """Of a tiny model's images: on 1024 pixels and more, segmentation takes minutes."""
+_SCALES = (Scale(divisor=8, layers=2), Scale(divisor=4, layers=4), Scale(divisor=8, layers=2, image=False))
 _NARROWER = 0.5
 """How often lists of widths, as of hierarchical models, are halved."""
 
 
-def names() -> list[str]:
-    """Classes that can be built here: those in transformers' lists of models by task, each once."""
+def names(heads: bool = True) -> list[str]:
+    """Classes that can be built here: those in transformers' lists of models by task, each once; without heads, those
+    in the list of base models alone."""
     from transformers.models.auto import modeling_auto
 
     found: dict[str, None] = {}
-    for task in TASKS:
+    for task in TASKS if heads else TASKS[:1]:
         mapping = getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES" if task else "MODEL_MAPPING_NAMES", {})
         for name in mapping.values():
             found.update(dict.fromkeys([name] if isinstance(name, str) else name))
@@ -59,17 +58,23 @@ def names() -> list[str]:
 
 def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     """The class with a configuration that the seed decides: all sizes, else those alone that leave widths as they are.
-    Raises WorkloadError if it runs with neither."""
+    A tiny one may also have all widths divided by one number. Raises WorkloadError if it runs with none of them."""
     import transformers
 
-    model_class = getattr(transformers, name)
+    model_class = getattr(transformers, name, None)
+    if model_class is None:
+        raise does_not_run(name, "transformers does not export it")
 
     def model(widths: bool, images: bool) -> Any:
         return model_class(_Draw(seed, tiny).change(model_class.config_class(), widths, images))
 
-    sizes = [*([(True, True)] if tiny else []), (True, False), (False, False)]
-    makes = [partial(model, widths, images) for widths, images in sizes]
-    return first_that_runs(name, makes, lambda model: _inputs(model, Random(f"{seed} inputs"), batch, tiny))
+    def scaled(scale: Scale) -> Any:
+        return model_class(scale.of(model_class.config_class()))
+
+    makes = [partial(model, True, False), partial(model, False, False)]
+    if tiny:
+        makes = [partial(model, True, True), *(partial(scaled, scale) for scale in _SCALES), *makes]
+    return first_that_runs(name, makes, lambda model: inputs(model, Random(f"{seed} inputs"), batch, tiny))
 
 
 class _Draw:
@@ -160,86 +165,3 @@ class _Draw:
 
 def _smaller(size: Any) -> Any:
     return min(size, LARGEST_SIDE) if isinstance(size, int) else type(size)(min(n, LARGEST_SIDE) for n in size)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What a configuration says of its model's inputs; None where it says nothing. `image` is (height, width), `places`
-    is the number of steps of a spectrogram behind the first layers, `spectrum` that of one that is not cut; `steps` and
-    `series` are those of numbers to be forecast."""
-
-    vocabulary: int | None
-    width: int | None
-    image: tuple[int, int] | None
-    channels: int
-    frames: int | None
-    mels: int
-    places: int | None
-    steps: int
-    series: int
-    spectrum: int
-
-    @classmethod
-    def of(cls, config: Any) -> Expected:
-        text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        vision = getattr(config, "vision_config", None) or config
-        size = getattr(vision, "image_size", None)
-        return cls(
-            vocabulary=getattr(text, "vocab_size", None),
-            width=getattr(text, "hidden_size", None),
-            image=(tuple(size) if isinstance(size, list | tuple) else (size, size)) if size else None,
-            channels=getattr(vision, "num_channels", None) or 3,
-            frames=getattr(vision, "num_frames", None),
-            mels=getattr(config, "num_mel_bins", None) or 80,
-            places=getattr(config, "max_source_positions", None),
-            steps=getattr(config, "context_length", None) or 32,
-            series=getattr(config, "num_input_channels", None) or 1,
-            spectrum=getattr(config, "max_length", None) or 1024,
-        )
-
-
-def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict[str, Any]]:
-    """What the model may take, the likeliest first."""
-    expected = Expected.of(model.config)
-    length = random.choice((8, 16) if tiny else (16, 32, 48, 64, 100, 128, 200, 256))
-    vocabulary = max(expected.vocabulary or 1000, 8)
-    words = torch.randint(3, vocabulary - 2, (batch, length))
-    height, width = expected.image or (128 if tiny else random.choice((96, 128, 160, 224)),) * 2
-    channels, mels = expected.channels, expected.mels
-    heard = 16_000 if tiny else random.choice((8_000, 16_000, 32_000))
-    image = torch.randn(batch, channels, height, width)
-    video = torch.randn(batch, expected.frames or 4, channels, height, width)
-    known = {"attention_mask": torch.ones(batch, length, dtype=torch.long)}
-    features = torch.randn(batch, mels, 2 * (expected.places or 500))
-    decoder = {"decoder_input_ids": words[:, : max(length // 2, 4)]}
-    options: list[dict[str, Any]] = [
-        {"input_ids": words, "pixel_values": image},
-        {"input_ids": words, **known},
-        {"input_ids": words, **decoder},
-        {"input_ids": words},
-        {"input_ids": words, "bbox": torch.zeros(batch, length, 4, dtype=torch.long)},
-        {"pixel_values": image},
-        {"pixel_values": image, **decoder},
-        {"pixel_values": image, "pixel_mask": torch.ones(batch, height, width, dtype=torch.long)},
-        {"pixel_values": video},
-        {"pixel_values_videos": video},
-        {"input_features": features, **decoder},
-        {"input_features": features},
-        {"input_features": features.transpose(1, 2), **decoder},
-        {"input_features": features.transpose(1, 2)},
-        {"input_values": torch.randn(batch, heard)},
-        {"input_values": torch.randn(batch, heard), **decoder},
-        {"input_values": torch.randn(batch, 1, heard)},
-        {"input_values": torch.randn(batch, expected.spectrum, mels)},
-        {"inputs_embeds": torch.randn(batch, length, expected.width or 128)},
-    ]
-    if tiny:
-        options += [
-            {"input_ids": words, "use_cache": False},
-            {"past_values": torch.randn(batch, expected.steps, expected.series)},
-            {"input_ids": words, "visual_feats": torch.randn(batch, 4, 2048), "visual_pos": torch.rand(batch, 4, 4)},
-        ]
-    taken = inspect.signature(model.forward).parameters
-    for given in options:
-        if given.keys() <= taken.keys():
-            yield given

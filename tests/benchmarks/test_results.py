@@ -10,6 +10,7 @@ from benchmark_programs import Program
 
 from benchmarks.across.figures import AcrossRow
 from benchmarks.breadth import Row as BreadthRow
+from benchmarks.breadth_proxies import ProxyRow
 from benchmarks.csv_tables import read, table_text
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
@@ -27,6 +28,7 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 ROWS = {
     "across_gpus.py": AcrossRow,
     "breadth.py": BreadthRow,
+    "breadth_proxies.py": ProxyRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
     "fuzz.py": FuzzRow,

@@ -21,7 +21,7 @@ from statsnet.profiling.alike import Alike, StepsVary
 from statsnet.profiling.representatives import Work, choose
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.profiling.trace import captured
-from statsnet.profiling.varying import is_known, mean_samples
+from statsnet.profiling.varying import is_known, mean_samples, trace_varying
 from statsnet.signatures.statistics import agree
 from statsnet.workloads import Successive, build, make_step
 from statsnet.workloads.tree_copies import copied
@@ -237,6 +237,21 @@ def test_a_model_that_counts_its_steps_is_averaged_too() -> None:
     found = profiled(counting)
     assert found.signature.measurements[0].variation is not None
     assert found.signature.calls_per_step == pytest.approx(1.5, abs=0.3)
+
+
+def test_what_every_tenth_step_does_is_averaged_in() -> None:
+    """Copying a target network, say. No two of the first captured steps need show it."""
+    linear, other, count = nn.Linear(WIDTH, WIDTH), torch.randn(128, 128), itertools.count(1)
+
+    def step(_: int) -> None:
+        linear(torch.ones(4, WIDTH))
+        if next(count) % 10 == 0:
+            torch.mm(other, other)
+
+    found = trace_varying(step, device="cpu", prepare=lambda _: None, phases=None, inputs=[0])
+    products = [sum(call.op.startswith("aten.mm") for call in trace.calls) for trace in found.traces]
+    assert sorted(products) == [0, 1]
+    assert found.times[products.index(1)] / sum(found.times) == pytest.approx(0.1, abs=0.15)
 
 
 def test_of_slow_steps_the_profiled_ones_show_whether_they_are_alike() -> None:

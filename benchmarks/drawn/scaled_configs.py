@@ -1,0 +1,142 @@
+"""A configuration of transformers with all widths and heads divided by one number, so that what must fit still fits.
+
+Classes compute some sizes from others when they are built, so configurations are built anew from the fields that their
+classes declare, those inside them too. What is no width keeps its value: kernels, patches, the width of a head.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+_WIDTHS = re.compile(
+    r"(.*_)?(hidden_sizes?|d_model|n_embd|n_embed|embed_dims?|embedding_(size|dim)|hidden_dim|dim|width|emb_dim"
+    r"|intermediate_sizes?|inner_(size|dim)|n_inner|ffn_dim|d_ff|d_inner|dim_feedforward|ffn_hidden_size|projection_dim"
+    r"|proj_dim|output_dim|out_dim|lora_rank|in_channels|out_channels|channels|filters|mlp_dim|conv_dim|codebook_dim"
+    r"|lru_width|dim_ff|ff_dim|expand_dim|fpn_dim|feature_size|out_features|pooler_size)"
+)
+_HEADS = re.compile(r"(.*_)?(num|n)_.*heads|(.*_)?(n_head|num_heads|attention_heads|heads|n_heads|encoder_heads)")
+_OF_A_HEAD = re.compile(
+    r"(.*_)?(head_dim|head_size|d_head|d_kv|kv_channels|headdim)|rotary_dim|rope_dim|qk_.*|v_head.*"
+)
+_LAYERS = re.compile(r"(num|n)_.*(layers?|blocks)|.*_layers|n_layer|depth|num_blocks|layers|.*_depth")
+_EXPERTS = re.compile(r"(num|n)_(.*_)?experts")
+_ADAPTS_ITSELF = {"layer_types", "mlp_layer_types", "layers_block_type"}
+_ASKED_FOR = {"pad_token_id": 0, "prediction_length": 24, "default_language": "en_XX"}
+"""What some models do not run without, and some configurations leave open."""
+_MOST_WORDS = 1000
+_LARGEST_SIDE = 224
+_NARROWEST = 16
+"""Numbers below it are no widths: colours of a picture, factors, groups."""
+_MOST_EXPERTS = 4
+_CHOSEN_EXPERTS = 2
+_MOST_TABLE = 20_000
+"""Rows of a table that hashes words; more would make it the largest part of a small model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Widths and heads are divided by `divisor`, at most `layers` are kept, `image` says whether pictures shrink, too.
+    Special words get numbers in the smaller vocabulary, each its own."""
+
+    divisor: int
+    layers: int
+    image: bool = True
+    words: dict[int, int] = field(default_factory=dict)
+
+    def of(self, config: Any) -> Any:
+        """The configuration at this size."""
+        given = dict(self._values(config))
+        kinds = _one_of_each_kind(config)
+        if kinds:
+            try:
+                return type(config)(**given | kinds)
+            except Exception:  # its class computes them, or checks them against others
+                pass
+        return type(config)(**given)
+
+    def _values(self, config: Any) -> Iterator[tuple[str, Any]]:
+        usual, has = vars(type(config)()), vars(config)  # an attribute may be ambiguous: one for each layer
+        inner = getattr(config, "sub_configs", None) or {}
+        for each in fields(config):
+            if not each.init:
+                continue
+            actual, default = has.get(each.name), _default(each)
+            if each.name in inner or hasattr(actual, "to_dict"):
+                if hasattr(actual, "to_dict"):
+                    yield each.name, self.of(actual)
+                continue
+            was_given = actual != usual.get(each.name)
+            value = actual if was_given else default
+            if value is None:
+                value = _ASKED_FOR.get(each.name)
+            scaled = self._scaled(each.name, value)
+            if was_given or scaled != default:
+                yield each.name, scaled
+
+    def _scaled(self, name: str, value: Any) -> Any:
+        if isinstance(value, list | tuple) and value and not isinstance(value[0], str):
+            if name in ("depths", "num_layers", "layers", "stage_depths"):
+                return type(value)(self._depth(entry) for entry in value)
+            return type(value)(self._scaled(name, entry) for entry in value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            return value
+        if name.endswith(("_token_id", "_token_index", "_token")):
+            return self._word(value)
+        if "vocab_size" in name:
+            return min(value, _MOST_TABLE if "base" in name else _MOST_WORDS)
+        if name.endswith("image_size") and self.image:
+            return min(value, _LARGEST_SIDE)
+        if _EXPERTS.fullmatch(name):
+            return min(value, _MOST_EXPERTS)
+        if name in ("num_experts_per_tok", "num_selected_experts", "moe_topk", "moe_k", "top_k_experts"):
+            return min(value, _CHOSEN_EXPERTS)
+        if name in ("n_group", "topk_group"):
+            return min(value, 1)
+        if _LAYERS.fullmatch(name):
+            return self._depth(value)
+        return self._width(name, value)
+
+    def _depth(self, value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return type(value)(self._depth(entry) for entry in value)
+        return min(value, self.layers)
+
+    def _width(self, name: str, value: int) -> int:
+        if _OF_A_HEAD.fullmatch(name):
+            return value
+        if _HEADS.fullmatch(name):
+            return max(1, value // self.divisor)
+        if _WIDTHS.fullmatch(name) and value >= _NARROWEST:
+            return max(_NARROWEST // 2, value // self.divisor)
+        return value
+
+    def _word(self, value: int) -> int:
+        if value < _MOST_WORDS // 2:
+            return value
+        return self.words.setdefault(value, _MOST_WORDS - 1 - len(self.words))
+
+
+def _default(each: Any) -> Any:
+    if each.default is not MISSING:
+        return each.default
+    return each.default_factory() if each.default_factory is not MISSING else None
+
+
+def _one_of_each_kind(config: Any) -> Mapping[str, Any]:
+    """Where lists say of each layer what it is: one layer of each kind there is, so that a hybrid model stays one."""
+    declared = {each.name for each in fields(config) if each.init}
+    count = vars(config).get("num_hidden_layers")
+    lists = {
+        name: value
+        for name in declared & _ADAPTS_ITSELF
+        if isinstance(value := vars(config).get(name), list) and len(value) == count
+    }
+    if not lists:
+        return {}
+    layers = list(zip(*lists.values(), strict=True))
+    chosen = sorted({layers.index(layer) for layer in layers})
+    kept = {name: [value[place] for place in chosen] for name, value in lists.items()}
+    return kept | ({"num_hidden_layers": len(chosen)} if "num_hidden_layers" in declared else {})
