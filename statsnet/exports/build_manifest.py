@@ -27,6 +27,7 @@ ROOFLINE = Reference(kind="roofline", flops_per_s=100e12, bytes_per_s=1e12)
 
 MEASURED = Reference(kind="measured")
 
+LONGEST_S = 1e9
 MOST = 2**56
 """Elements of a tensor, and multiply-adds of a product, that any device could take: formats count in 64 bits."""
 
@@ -108,6 +109,12 @@ def _part(
         )
     else:
         times, latency_s = measurement.cluster_time_s, measurement.latency_s
+    if latency_s > LONGEST_S:
+        raise UsageError(
+            f"a step of '{name}' takes more than {LONGEST_S:.0g} s on the reference device",
+            cause="no step takes thirty years",
+            hint="leave it out of the mix",
+        )
     return _Part(
         name=name,
         weight=weight,
