@@ -47,7 +47,8 @@ def make(batch: int = 4):
 """
 
 PROFILE = ("profile", "model.py:make", "--min-time", "20ms", "-o", "own.json")
-SYNTHESIZE = ("synthesize", "--mix", "own.json:1", "--budget", "2ms", "--effort", "quick", "-o", "proxy")
+SYNTHESIZE = ("synthesize", "--mix", "own.json:1", "--budget", "2ms", "--effort", "quick", "--within", "5s",
+              "-o", "proxy")  # fmt: skip
 COMMANDS: dict[str, tuple[str, ...]] = {
     "profile": PROFILE,
     "synthesize": SYNTHESIZE,
@@ -64,8 +65,9 @@ AT_ONCE = 10
 MOST_TRIES = 3
 """For each stop that is wanted: a command may end by itself before, or survive."""
 
-LIVES_ON_S = 20.0
-"""The server that forks processes sees that its command has ended when it has imported what it is importing."""
+LIVES_ON_S, PATIENCE_S = 20.0, 600.0
+"""The server that forks processes sees that its command has ended when it has imported what it is importing: so much of
+the processor may that take. A machine on which others work may give it little, and one that waits for nothing, none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +160,10 @@ def _killed(place: _Place, name: str, by: str, times: int, chance: random.Random
             stopped = place.run_and_stop(name, by, *resumed, at=at)
         else:
             after_s = chance.uniform(0.0, 1.1 * usual_s)
-            when = f"after {after_s:.1f} of {usual_s:.1f} s"
+            when, begin_s = f"after {after_s:.1f} of {usual_s:.1f} s", time.monotonic()
             stopped = place.run_and_stop(name, by, *resumed, after_s=after_s)
+            if stopped.code == 0:  # it was faster than the run before, which others may have disturbed
+                usual_s = min(usual_s, time.monotonic() - begin_s)
         killed += stopped.code != 0
         print(f"{name}, {by}, {number + 1} of {times}: {when}, exit {stopped.code}", file=sys.stderr, flush=True)
         new = [each for each in place.leftovers() if each not in left_before]
@@ -218,8 +222,10 @@ class _Place:
         return _Stopped(code=code, by_itself=code >= 0, living=self._living())
 
     def _living(self) -> list[str]:
-        end_s = time.monotonic() + LIVES_ON_S
+        end_s, before_s = time.monotonic() + PATIENCE_S, {pid: _used_s(pid) for pid, _ in self._marked()}
         while (living := self._marked()) and time.monotonic() < end_s:
+            if any(_used_s(pid) - before_s.get(pid, 0.0) > LIVES_ON_S for pid, _ in living):
+                break
             time.sleep(0.1)
         return [f"process {pid} lives on: {words}" for pid, words in living]
 
@@ -267,6 +273,15 @@ class _Place:
     def leftovers(self) -> Sequence[str]:
         left = [path for path in self.here.iterdir() if self._is_leftover(path)]
         return [path.name for path in (*left, *self.temporary.glob(f"{PREFIX}*"))]  # what torch keeps there is not ours
+
+
+def _used_s(pid: int) -> float:
+    """Of the processor, since it began; 0 when it has ended."""
+    try:
+        user, system = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[11:13]
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _whole_proxy(folder: Path) -> None:

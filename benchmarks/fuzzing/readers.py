@@ -10,8 +10,9 @@ import contextlib
 import gzip
 import io
 import json
+import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -127,28 +128,46 @@ def _changed_line(seed: bytes, choices: Choices) -> bytes:
 
 def look_once() -> None:
     """From now on what was read is looked at in one way, chosen by the file's content, and seldom in one of those that
-    draw. Of many inputs, all ways see some, and each input takes a small part of the time."""
-    global _looks_once
-    _looks_once = True
+    draw. Looking takes LOOKING of the time at most: it takes ten times as long as reading. Of many inputs, all ways see
+    some."""
+    global _spared
+    _spared = _Spared()
 
 
-_looks_once = False
+class _Spared:
+    """Says whether there is time for a look. Time is that of the processor."""
+
+    def __init__(self) -> None:
+        self._began_s, self._looked_s = time.process_time(), 0.0
+
+    @property
+    def has_time(self) -> bool:
+        return self._looked_s <= LOOKING * (time.process_time() - self._began_s)
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[None]:
+        begin_s = time.process_time()
+        try:
+            yield
+        finally:
+            self._looked_s += time.process_time() - begin_s
 
 
+_spared: _Spared | None = None
+LOOKING = 0.25
 SELDOM = 128
 """One in so many inputs is drawn: a picture or a table on a terminal takes as long as reading a hundred files."""
 
 
 def _look(path: Path, *looks: Callable[[], object], drawn: Sequence[Callable[[], object]]) -> None:
     """In all these ways, each of which may refuse what the others take."""
-    chosen = [*looks, *drawn]
-    if _looks_once:
+    if _spared is None:
+        _each([*looks, *drawn], lambda look: look())
+    elif _spared.has_time:
         turn, number = divmod(zlib.crc32(path.read_bytes()), SELDOM)
         kind = looks if number else drawn
-        chosen = [*kind[turn % max(1, len(kind)) :]][:1]
-    for look in chosen:
-        with contextlib.suppress(StatsNetError):
-            look()
+        with _spared.looking():
+            _each(kind[turn % len(kind) :][:1], lambda look: look())
 
 
 def _signature(path: Path) -> None:

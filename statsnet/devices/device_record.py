@@ -25,7 +25,7 @@ from statsnet.devices.tables.words import LARGEST_WORK, check_dims, check_sizes
 from statsnet.display import Displayed
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.progress import Report, silent
-from statsnet.signatures.canonical import write_bytes_atomically
+from statsnet.signatures.canonical import check_parts, write_bytes_atomically
 from statsnet.signatures.gzipped import read_unpacked
 
 KIND = "statsnet.device"
@@ -219,8 +219,10 @@ def content_of(
 
 def read_plain(path: Path) -> dict[str, Any]:
     """A JSON object, packed or not. Raises FileFormatError if it is none."""
+    content = read_unpacked(path, most=MAX_BYTES)
+    check_parts(content, path)
     try:
-        data = msgspec.json.decode(read_unpacked(path, most=MAX_BYTES))
+        data = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise FileFormatError(f"'{path}' can not be read as JSON", cause=cause, hint="take the file again") from error

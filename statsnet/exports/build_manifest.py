@@ -27,6 +27,10 @@ ROOFLINE = Reference(kind="roofline", flops_per_s=100e12, bytes_per_s=1e12)
 
 MEASURED = Reference(kind="measured")
 
+LONGEST_S = 1e9
+MOST = 2**56
+"""Elements of a tensor, and multiply-adds of a product, that any device could take: formats count in 64 bits."""
+
 Clock = Callable[[Cluster], float | None]
 """Seconds of all calls of a cluster in one step on a device that was recorded; None where they are not known."""
 
@@ -105,6 +109,12 @@ def _part(
         )
     else:
         times, latency_s = measurement.cluster_time_s, measurement.latency_s
+    if latency_s > LONGEST_S:
+        raise UsageError(
+            f"a step of '{name}' takes more than {LONGEST_S:.0g} s on the reference device",
+            cause="no step takes thirty years",
+            hint="leave it out of the mix",
+        )
     return _Part(
         name=name,
         weight=weight,
@@ -172,6 +182,7 @@ def _add(found: dict[str, _Found], cluster: Cluster, part: _Part, index: int) ->
 def _layer(found: _Found) -> Layer:
     cluster, index = found.cluster, found.index
     products = _mean_products(cluster)
+    _check_size(cluster, products)
     macs: float | None = math.fsum(p.macs for p in products)
     if not products and cluster.category in PRODUCT_CATEGORIES and cluster.flops != 0:
         macs = None
@@ -209,6 +220,17 @@ def _mean_products(cluster: Cluster) -> tuple[Product, ...]:
     if work is None or not work.flops or not cluster.flops or math.isclose(work.flops, cluster.flops, rel_tol=1e-8):
         return products
     return tuple(replace(p, times=p.times * cluster.flops / work.flops) for p in products)
+
+
+def _check_size(cluster: Cluster, products: Sequence[Product]) -> None:
+    elements = [math.prod(tensor.shape) for tensor in tensors_of((*cluster.args, *cluster.outputs))]
+    largest = max([*elements, *(p.dense_macs * p.batch for p in products)], default=0)
+    if largest > MOST:
+        raise UsageError(
+            f"{cluster.op} is too large to be exported",
+            cause=f"it has more than {MOST:.1g} elements or multiply-adds, which no device can take",
+            hint="take a signature of sizes that run",
+        )
 
 
 def _communication(cluster: Cluster) -> Communication | None:

@@ -18,6 +18,7 @@ from statsnet.errors import FileFormatError
 from statsnet.signatures.gpu import COUNTERS, CounterName
 from statsnet.signatures.gzipped import read_unpacked
 
+MOST_BYTES = 2**28
 THREADS_IN_A_WARP = 32
 PERCENT = 1 / 100
 
@@ -101,7 +102,7 @@ def read_counters(path: Path) -> CountedKernels:
 
     Raises FileFormatError for what is no such table.
     """
-    kernels = read_table(read_unpacked(path).decode("utf-8", errors="replace"), place=str(path))
+    kernels = read_table(read_unpacked(path, most=MOST_BYTES).decode("utf-8", errors="replace"), place=str(path))
     if not kernels:
         raise FileFormatError(
             f"{path} holds no kernel",

@@ -19,7 +19,10 @@ from statsnet.recordings.operators import is_composite, is_operator_name
 from statsnet.recordings.parameters import TensorUse
 from statsnet.recordings.phases import STEP, phase_of
 from statsnet.recordings.process_groups import NAME, Noted, noted_in_node
+from statsnet.signatures.canonical import check_parts
 from statsnet.signatures.gzipped import read_unpacked
+
+MOST_BYTES, MOST_PARTS = 2**29, 2**23
 
 _SIDES = ("values", "shapes", "types", "strides")
 _OLD_SIDES = ("s", "_shapes", "_types", "_strides")
@@ -118,7 +121,8 @@ def read_nodes(path: Path) -> list[Node]:
 
 
 def _load(path: Path) -> Any:
-    data = read_unpacked(path)
+    data = read_unpacked(path, most=MOST_BYTES)
+    check_parts(data, path, MOST_PARTS)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:

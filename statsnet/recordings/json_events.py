@@ -24,6 +24,9 @@ CHUNK = 1 << 22
 MOST_NESTING = 10_000
 """Deeper than Python's decoder goes."""
 
+MANY, SHORTEST = 1_000_000, 20
+"""So MANY events are refused if their mean is shorter: an event has at least a name and a time."""
+
 HINT = "give a trace that torch.profiler wrote: profile(...).export_chrome_trace('trace.json.gz')"
 
 # Numbers with a fraction stay text: microseconds of a clock with nanoseconds have more digits than a double.
@@ -97,7 +100,7 @@ class _Text:
         self._report = report
         self._bytes = max(os.fstat(stream.fileno()).st_size, 1)
         self._text = ""
-        self._at = 0
+        self._at = self._read = 0
         self._line = 1
         self._ended = False
         self.part = "the fields before its events"
@@ -121,9 +124,13 @@ class _Text:
     def items(self) -> Iterator[dict[str, Any]]:
         """The objects of a list."""
         self.skip("[")
+        count = 0
         while self.peek(_BETWEEN) != "]":
             if isinstance(value := self.value(), dict):
                 yield value
+            count += 1
+            if count % MANY == 0 and self._read < count * SHORTEST:
+                self._refuse(f"its first {count} events are too short to be any")
         self._at += 1
 
     def value(self) -> Any:
@@ -152,7 +159,7 @@ class _Text:
         self._line += self._text.count("\n", 0, self._at)
         rest = self._text[self._at :]
         chunk = self._stream.read(max(CHUNK, len(rest)))
-        self._text, self._at = rest + chunk, 0
+        self._text, self._at, self._read = rest + chunk, 0, self._read + len(chunk)
         self._ended = not chunk
         return bool(chunk)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from statsnet.errors import FileFormatError
 from statsnet.reporting.pictures import figure
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.conversion import typed
 from statsnet.signatures.kinds import KINDS
-from statsnet.signatures.limits import Finite, PositiveSeconds
+from statsnet.signatures.limits import MOST_ROWS, Finite, PositiveSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,8 @@ class SearchRecord:
     """What reports show of search.json (docs/formats.md); `front`, `chosen` and `usual` are numbers of designs."""
 
     budget_s: PositiveSeconds
-    tried: tuple[TriedDesign, ...]
-    front: tuple[int, ...]
+    tried: Annotated[tuple[TriedDesign, ...], MOST_ROWS]
+    front: Annotated[tuple[int, ...], MOST_ROWS]
     chosen: int
     usual: int | None
 

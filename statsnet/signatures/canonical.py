@@ -29,8 +29,8 @@ LINE_WIDTH = 110
 MAX_DEPTH = 32
 LONGEST_WORD = 60
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
-MAX_PARTS = 2_000_000
-"""Lists and objects in a file: each takes two characters there, and 60 bytes of memory and more when it is read."""
+MAX_PARTS = 1_000_000
+"""Lists, objects and keys in a file: each takes a few characters there, and 60 to 200 bytes of memory once read."""
 
 OTHER_KIND = (
     "signatures, results and the parts of a proxy's folder are text, and their names end in .json; "
@@ -220,12 +220,12 @@ def parse_json(text: str, path: object) -> dict[str, Any]:
     """The object in a text that nobody has vouched for.
 
     Raises FileFormatError if it is truncated or malformed (with the line), holds a key twice, NaN or an infinity, is
-    nested too deeply, holds more than MAX_PARTS lists and objects, or is no object.
+    nested too deeply, holds more than MAX_PARTS lists, objects and keys, or is no object.
     """
-    if text.count("[") + text.count("{") > MAX_PARTS:
-        raise FileFormatError(f"'{path}' is too large", cause=f"it holds more than {MAX_PARTS} lists and objects")
+    check_parts(text, path)
     try:
-        data = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_without_duplicates)
+        data = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_without_duplicates)
+        is_deep = _depth_exceeds(data, MAX_DEPTH)
     except json.JSONDecodeError as error:
         truncated = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
         problem = "is empty" if not text.strip() else "ends too early" if truncated else "is not valid JSON"
@@ -241,9 +241,16 @@ def parse_json(text: str, path: object) -> dict[str, Any]:
         raise FileFormatError(f"'{path}' is not valid JSON", cause=cause) from error
     if not isinstance(data, dict):
         raise FileFormatError(f"'{path}' does not hold an object", cause=f"it holds a {type(data).__name__}")
-    if _depth_exceeds(data, MAX_DEPTH):
+    if is_deep:
         raise FileFormatError(f"'{path}' is nested too deeply", cause=f"more than {MAX_DEPTH} levels")
     return data
+
+
+def check_parts(text: str | bytes, path: object, most: int = MAX_PARTS) -> None:
+    """Raises FileFormatError for a JSON text that would take much more memory than it has letters."""
+    marks: Iterable[Any] = "[{:" if isinstance(text, str) else (b"[", b"{", b":")
+    if sum(map(text.count, marks)) > most:
+        raise FileFormatError(f"'{path}' is too large", cause=f"it holds more than {most} lists, objects and keys")
 
 
 def read_text(path: Path, max_bytes: int) -> str:
@@ -280,13 +287,6 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number")
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:40]} is too large a number")
-    return value
-
-
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
@@ -296,14 +296,14 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _depth_exceeds(data: Any, limit: int) -> bool:
-    level = [data]
+    """Raises ValueError for a number that a double cannot hold: asking while they are read would take longer than that
+    takes."""
+    level = [data] if isinstance(data, (dict, list)) else []
     for _ in range(limit):
-        level = [
-            child
-            for node in level
-            if isinstance(node, (dict, list))
-            for child in (node.values() if isinstance(node, dict) else node)
-        ]
+        held = [node.values() if isinstance(node, dict) else node for node in level]
+        if any(math.inf in values or -math.inf in values for values in held):
+            raise ValueError("it holds too large a number")
+        level = [value for values in held for value in values if isinstance(value, (dict, list))]
         if not level:
             return False
     return True

@@ -13,6 +13,7 @@ from statsnet.signatures.conversion import IF_KNOWN, typed
 from statsnet.signatures.limits import (
     LARGEST_INT,
     MOST_PROCESSES,
+    MOST_ROWS,
     Finite,
     Id,
     Label,
@@ -247,14 +248,14 @@ class Fit:
     schema_version: Literal[1] = 1
     spec: Id
     environment: Mapping[str, Any]
-    characteristics: Annotated[tuple[Characteristic, ...], Meta(max_length=100_000)]
+    characteristics: Annotated[tuple[Characteristic, ...], MOST_ROWS]
     summary: FitSummary
     network_sha256: str | None = None
     effort: EffortName = "thorough"
-    rounds: tuple[Round, ...] = ()
-    replayed_members: tuple[str, ...] = ()
-    stored_members: tuple[str, ...] = ()
-    throttled: tuple[str, ...] = ()
+    rounds: Annotated[tuple[Round, ...], MOST_ROWS] = ()
+    replayed_members: Annotated[tuple[str, ...], MOST_ROWS] = ()
+    stored_members: Annotated[tuple[str, ...], MOST_ROWS] = ()
+    throttled: Annotated[tuple[str, ...], MOST_ROWS] = ()
     recorded: dict[str, float] | None = None
-    uncovered: tuple[Uncovered, ...] | None = field(default=None, metadata=IF_KNOWN)
+    uncovered: Annotated[tuple[Uncovered, ...], MOST_ROWS] | None = field(default=None, metadata=IF_KNOWN)
     simulation: SimulationFit | None = field(default=None, metadata=IF_KNOWN)

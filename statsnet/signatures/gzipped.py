@@ -18,6 +18,10 @@ _PIECE_BYTES = 2**20
 MOST_BYTES = 2**30
 """What is read at once."""
 
+FREE_BYTES, MOST_TIMES = 2**24, 200
+"""A file that unpacks to more than FREE_BYTES has at most MOST_TIMES its size. Recordings have 10 to 50 times their
+size. One byte again and again has 1000 times, and reading it would take very long."""
+
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 """What reading a damaged gzip file raises."""
 
@@ -27,7 +31,26 @@ def open_unpacked(path: Path) -> BinaryIO:
     check_ends(path)
     with open(path, "rb") as file:
         is_packed = file.read(len(_MAGIC)) == _MAGIC
-    return cast(BinaryIO, gzip.open(path, "rb")) if is_packed else open(path, "rb")
+    return cast(BinaryIO, _Unpacked(path)) if is_packed else open(path, "rb")
+
+
+class _Unpacked(gzip.GzipFile):
+    """Raises BadGzipFile where a small file would become a huge one."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self._most = max(FREE_BYTES, MOST_TIMES * path.stat().st_size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._checked(super().read(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._checked(super().read1(size))
+
+    def _checked(self, piece: bytes) -> bytes:
+        if self.tell() > self._most:
+            raise gzip.BadGzipFile(f"it unpacks to more than {MOST_TIMES} times its size, as no recording does")
+        return piece
 
 
 def check_ends(path: Path) -> None:

@@ -34,7 +34,7 @@ KINDS: dict[str, FileKind] = {
         FileKind(SignatureFile, "a signature", "profile the workload again", max_bytes=2 * 1024**2, has_id=True),
         FileKind(ProxySpec, "a proxy's spec", "synthesize the proxy again", max_bytes=8 * 1024**2, has_id=True),
         FileKind(Fit, "a proxy's fit", "synthesize the proxy again", max_bytes=8 * 1024**2, has_id=False),
-        FileKind(Result, "a result", "run or validate the proxy again", max_bytes=64 * 1024**2, has_id=False),
+        FileKind(Result, "a result", "run or validate the proxy again", max_bytes=32 * 1024**2, has_id=False),
         FileKind(
             ScenarioResult,
             "a scenario's result",

@@ -20,9 +20,9 @@ from statsnet.signatures.model import Mode
 from statsnet.units import parse_duration_s
 
 ENDINGS = (".yaml", ".yml")
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 256 * 1024
 MAX_DEPTH = 8
-MAX_EVENTS = 50_000
+MAX_EVENTS = 20_000
 """Keys, values, beginnings and ends: 1000 members have fewer than 20,000."""
 
 _HINT = "docs/formats.md describes a mix's file, and examples/recsys_cv.yaml is one"

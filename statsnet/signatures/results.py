@@ -12,7 +12,7 @@ from statsnet.display import Displayed
 from statsnet.signatures.conversion import IF_KNOWN
 from statsnet.signatures.documents import Characteristic, Distances, MemberName, Weight
 from statsnet.signatures.intervals import Interval
-from statsnet.signatures.limits import Finite, Id, Number, PositiveSeconds
+from statsnet.signatures.limits import MOST_ROWS, Finite, Id, Number, PositiveSeconds
 from statsnet.signatures.model import Mode
 from statsnet.signatures.timing import Processes, Timing
 
@@ -60,7 +60,7 @@ class CharacteristicAgain(Characteristic):
 class FitAgain:
     """A fit that was measured again; `noise` compares the target of the first round with that of the last."""
 
-    characteristics: tuple[CharacteristicAgain, ...]
+    characteristics: Annotated[tuple[CharacteristicAgain, ...], MOST_ROWS]
     summary: Distances
     noise: Distances | None
     suite_latency_s: PositiveSeconds
@@ -92,7 +92,7 @@ class SettingFactors(Moved):
 
     name: str
     suite_noise: Finite | None
-    differences: tuple[str, ...]
+    differences: Annotated[tuple[str, ...], MOST_ROWS]
     member_processes: tuple[Processes, ...]
     proxy_processes: Processes
 
@@ -112,8 +112,8 @@ class Fidelity:
     rounds: int
     widest_half_width: Finite | None
     baseline_noise: Finite | None
-    settings: tuple[SettingFactors, ...]
-    failed: tuple[FailedSetting, ...]
+    settings: Annotated[tuple[SettingFactors, ...], MOST_ROWS]
+    failed: Annotated[tuple[FailedSetting, ...], MOST_ROWS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class Validation:
     fit: FitAgain | None
     fidelity: Fidelity | None
     moved: Moved | None
-    notes: tuple[str, ...]
+    notes: Annotated[tuple[str, ...], MOST_ROWS]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

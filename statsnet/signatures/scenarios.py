@@ -11,7 +11,7 @@ from msgspec import Meta
 from statsnet.display import Displayed
 from statsnet.signatures.conversion import IF_KNOWN
 from statsnet.signatures.documents import MemberName, Weight
-from statsnet.signatures.limits import Positive, PositiveSeconds, Share
+from statsnet.signatures.limits import MOST_ROWS, Positive, PositiveSeconds, Share
 from statsnet.signatures.results import Subject
 from statsnet.signatures.timing import SomeTimes
 
@@ -96,7 +96,7 @@ class UnderSetting:
     name: Name
     suite: Trials
     proxy: Trials
-    differences: tuple[str, ...] = ()
+    differences: Annotated[tuple[str, ...], MOST_ROWS] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,8 @@ class SuiteBeside:
 
     members: Annotated[tuple[AskedMember, ...], Meta(min_length=1, max_length=10_000)]
     proxy: Trials
-    settings: tuple[UnderSetting, ...] = ()
-    notes: tuple[str, ...] = ()
+    settings: Annotated[tuple[UnderSetting, ...], MOST_ROWS] = ()
+    notes: Annotated[tuple[str, ...], MOST_ROWS] = ()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -66,6 +66,7 @@ def at(document: Any, place: tuple[Any, ...]) -> Any:
     [
         ("result", ("validation", "moved"), "members", [], False),
         ("fit", (), "recorded", {"exact": 1.0}, True),
+        ("fit", (), "stored_members", ["x"] * 10_001, False),
         ("fit", ("summary",), "intensity_earth_movers_distance_log2", None, True),
         ("signature", ("measurements", 0, "gpu"), "duration_log2_us", [[3, 1e30]], True),
         ("signature", ("measurements", 0, "gpu", "power"), "sm_clock_min_mhz", None, True),

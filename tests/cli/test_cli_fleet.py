@@ -223,8 +223,8 @@ def test_a_proxy_of_two_nodes(
             killed.append(kill_a_worker(nodes))
 
     monkeypatch.setattr(MeasurementCache, "put", put_and_kill)
-    shutil.copy(GOLDEN, here / "mine.json")
-    words = ["synthesize", "--mix", "mine.json:1", "--effort", "quick", "--compression", "10", "-o", "p"]
+    shutil.copy(GOLDEN, here / "horcrux.json")
+    words = ["synthesize", "--mix", "horcrux.json:1", "--effort", "quick", "--compression", "10", "-o", "p"]
     words += ["--mode", read(GOLDEN)["mode"], "--engine", f"ray://{nodes.address}"]
     working = killed_when("blocks, part", words, here, nodes)
     before = {path: path.read_bytes() for path in own_cache.glob("??/*.json")}
@@ -240,6 +240,10 @@ def test_a_proxy_of_two_nodes(
     assert main(words) == 0
     assert (here / "p" / "network.py").read_bytes() == network
     assert {path: path.read_bytes() for path in own_cache.glob("??/*.json")} == kept, "nothing is measured again"
+    logs = [path for path in nodes.locks.parent.glob("ray/session_*/logs/**/*") if path.is_file()]
+    told = [line for path in logs for line in path.read_text(errors="replace").splitlines() if "horcrux" in line]
+    assert logs
+    assert not [line for line in told if " ".join(words[:3]) not in line], "but for the command line it has no name"
 
 
 def worker_of(pid: int) -> int:

@@ -44,7 +44,8 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def there(record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database of one counted workload and one device; a proxy `p` for the workload; a signature `new.json`."""
+    """A database of one counted workload and one device; a proxy `p` for the workload; a signature `new.json`, and the
+    same in a file whose name is a secret."""
     few_jumps(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("statsnet.measure.cache.cache_dir", lambda: tmp_path / "cache")
@@ -53,14 +54,22 @@ def there(record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copy(record, tmp_path / "db" / "devices")
     save_signature(tmp_path / "new.json", NEW)
     key_file(tmp_path / "new.json").write_text(NEW_KEY.hex())
+    (tmp_path / "gringotts").mkdir()
+    for path in (tmp_path / "new.json", key_file(tmp_path / "new.json")):
+        shutil.copy(path, tmp_path / "gringotts" / path.name.replace("new", "horcrux"))
     write_proxy(tmp_path / "p", member("cv/tiny", 1.0, TINY.id, preset="small", batch=4))
     return tmp_path
 
 
 def test_a_member_is_added_and_removed_again(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["update", "p", "--add", "new.json:0.25", "--device", "recorded:acme-one", *QUICK, "-o", "q"]
+    """Nothing that is written or said tells its file's name, its id or its key."""
+    secret = "gringotts/horcrux.json:0.25"
+    words = ["update", "p", "--add", secret, "--device", "recorded:acme-one", *QUICK, "-o", "q"]
     assert main([*words, "--json", "u.json"]) == 0, capsys.readouterr().err
-    said, data = capsys.readouterr().out, read(there / "u.json")
+    (said, err), data = capsys.readouterr(), read(there / "u.json")
+    written = [path for folder in ("q", "cache") for path in (there / folder).rglob("*") if path.is_file()]
+    told = [said, err, *(path.read_text() for path in (there / "u.json", *written))]
+    assert not [s for s in ("horcrux", "gringotts", short_id(NEW.id), NEW_KEY.hex()) for text in told if s in text]
     assert data["members"] == [
         {"name": "cv/tiny", "before": 1.0, "after": 0.75}, {"name": NEW_NAME, "before": None, "after": 0.25},
     ]  # fmt: skip

@@ -107,6 +107,15 @@ def test_a_signature_without_shapes_is_no_set_of_layers() -> None:
         manifest_of_signature(without, "coarse")
 
 
+@pytest.mark.parametrize("sizes", [(2**62, 2**62, 2**62), (2**20, 2**20, 2**20), (1, 2**57, 1)])
+def test_what_no_device_can_take_is_no_layer(sizes: tuple[int, int, int]) -> None:
+    """Sizes that a signature may name, and whose products 64 bits do not hold."""
+    with pytest.raises(UsageError, match=r"too large to be exported|takes more than"):
+        manifest_of_signature(signature(relu(8, 4), mm(*sizes)), "huge")
+    with pytest.raises(UsageError, match="takes more than"):
+        manifest_of_signature(signature(mm(2**15, 2**15, 2**15, calls=1e12)), "endless")
+
+
 def test_a_signature_that_was_never_measured_has_no_measured_weights() -> None:
     with pytest.raises(MeasurementError, match="never measured"):
         manifest_of_signature(small_signature(), "small", reference=MEASURED)

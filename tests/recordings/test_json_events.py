@@ -64,6 +64,16 @@ def test_how_far_a_large_file_is_read_is_reported(
     assert {progress.stage for progress in said} == {"reading trace.json"}
 
 
+def test_many_events_that_are_too_short_to_be_any_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file could hold so many of them that reading takes minutes."""
+    monkeypatch.setattr(json_events, "MANY", 100)
+    assert len(events_of(tmp_path / "a", "[" + "{}," * 98 + "{}]")) == 99
+    assert len(events_of(tmp_path / "b", "[" + '{"name":"x","ts":1},' * 300 + "{}]")) == 301
+    with pytest.raises(FileFormatError, match="is not JSON") as refused:
+        events_of(tmp_path / "c", "[" + "{}," * 300 + "{}]")
+    assert "too short" in refused.value.cause
+
+
 def test_the_short_form_and_gzip(tmp_path: Path) -> None:
     assert events_of(tmp_path / "a", "[{}]") == [{}]
     assert events_of(tmp_path / "b", gzip.compress(b'{"traceEvents": [{"ph": "X"}]}', mtime=0)) == [{"ph": "X"}]

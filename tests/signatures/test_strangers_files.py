@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import resource
 import subprocess
@@ -13,9 +15,10 @@ from typing import Any
 import pytest
 
 from statsnet.errors import FileFormatError
-from statsnet.signatures import canonical
-from statsnet.signatures.canonical import canonical_json, content_id, parse_json
+from statsnet.signatures import canonical, gzipped
+from statsnet.signatures.canonical import canonical_json, check_parts, content_id, parse_json
 from statsnet.signatures.conversion import typed
+from statsnet.signatures.gzipped import open_unpacked, read_unpacked
 from statsnet.signatures.model import Signature, SignatureFile
 from statsnet.signatures.storage import load_signature
 
@@ -97,12 +100,27 @@ def test_a_message_quotes_little_of_a_file(word: str) -> None:
     assert len(str(refused.value)) < 300
 
 
-def test_a_file_of_many_lists_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes two characters there, and thirty times as many bytes of memory."""
-    monkeypatch.setattr(canonical, "MAX_PARTS", 4)
-    assert parse_json('{"a":[[],[]]}', "x.json") == {"a": [[], []]}
+@pytest.mark.parametrize("text", ['{"a":[[],[],[],[]]}', '{"a":0,"b":0,"c":0,"d":0,"e":0}', "[{},{},{},{},{}]"])
+def test_a_file_of_many_lists_or_keys_is_not_read(text: str) -> None:
+    """Each takes two to five characters there, and thirty times as many bytes of memory."""
+    check_parts('{"a":[[],[]]}', "x.json", 5)
+    for content in (text, text.encode()):
+        with pytest.raises(FileFormatError, match="too large"):
+            check_parts(content, "x.json", 5)
     with pytest.raises(FileFormatError, match="too large"):
-        parse_json('{"a":[[],[],[]]}', "x.json")
+        parse_json('{"a":[' + "[]," * canonical.MAX_PARTS + "0]}", "x.json")
+
+
+def test_a_small_file_does_not_unpack_to_a_huge_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(b" " * 1_000_000))
+    assert len(read_unpacked(path)) == 1_000_000
+    monkeypatch.setattr(gzipped, "FREE_BYTES", 500_000)
+    with pytest.raises(FileFormatError, match="damaged") as refused:
+        read_unpacked(path)
+    assert "200 times its size" in refused.value.cause
+    with pytest.raises(gzip.BadGzipFile), io.TextIOWrapper(open_unpacked(path)) as text:
+        text.read()
 
 
 LOADED = """
