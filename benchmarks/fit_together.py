@@ -22,18 +22,12 @@ from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic
 from statsnet.signatures.limits import MOST_PROCESSES
 from statsnet.signatures.storage import load_fit
-from statsnet.synthesis.collectives import OVERLAP, WAITING
-
-GOALS = {WAITING: 0.03, OVERLAP: 0.05}
-"""Of shares, as differences; of all others, as shares of the target: COUNTED."""
-
-COUNTED = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TogetherRow:
-    """One characteristic of one proxy. `error`: of bytes and calls as a share of the target, of shares the difference;
-    None where the proxy has not been measured in several processes."""
+    """One characteristic of one proxy, with its error and the bar for it, as in fit.json. The error is None where the
+    proxy has not been measured in several processes."""
 
     subject: str
     processes: int
@@ -46,7 +40,7 @@ class TogetherRow:
 
     @property
     def is_share(self) -> bool:
-        return self.characteristic in GOALS
+        return self.unit.startswith("share")
 
 
 def main() -> int:
@@ -82,11 +76,8 @@ def _options() -> argparse.Namespace:
 def rows_of(subject: SharedStep, processes: int, fit: Sequence[Characteristic]) -> Iterator[TogetherRow]:
     """A row for each of the fit's characteristics of collectives."""
     for found in fit:
-        if found.group != COLLECTIVE_GROUP:
+        if found.group != COLLECTIVE_GROUP or found.target is None:
             continue
-        error = None if found.achieved is None else found.achieved - found.target
-        if error is not None and found.name not in GOALS:
-            error = error / found.target if found.target else None
         yield TogetherRow(
             subject=subject.name,
             processes=processes,
@@ -94,8 +85,8 @@ def rows_of(subject: SharedStep, processes: int, fit: Sequence[Characteristic]) 
             unit=found.unit,
             target=found.target,
             achieved=found.achieved,
-            error=error,
-            goal=GOALS.get(found.name, COUNTED),
+            error=found.error,
+            goal=found.bar or 0.0,
         )
 
 

@@ -13,17 +13,20 @@ import socket
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from statsnet.errors import StatsNetError, UsageError, first_line
-from statsnet.measure import ray_worker
+from statsnet.measure import ray_held, ray_worker
+from statsnet.measure.ray_held import AtWork
 
 ANSWER_LIMIT_S = 60.0
 """A node that starts no worker within this time, after one has ended there, counts as gone."""
+
+LOOK_LIMIT_S = 20.0
 
 CONNECT_LIMIT_S = 10.0
 
@@ -158,6 +161,7 @@ class RayCluster:
         self.errors: Any = ray.exceptions
         self._run_errand = ray.remote(ray_worker.run_errand)
         self._answer = ray.remote(ray_worker.answer)
+        self._at_work = ray.remote(ray_held.at_work)
 
     def nodes(self) -> list[Node]:
         """Those that are alive, by name; nodes of one machine are told apart by their ids."""
@@ -171,15 +175,16 @@ class RayCluster:
             nodes.append(Node(id=node["NodeID"], name=name, cpus=cpus, gpus=gpus))
         return sorted(nodes, key=lambda node: node.name)
 
-    def send(self, message: bytes, share: Share) -> Any:
-        """Have an errand run on a node, as soon as its share of the node is free; returns Ray's reference."""
-        return self._on(self._run_errand, share, message)
+    def send(self, message: bytes, share: Share, name: str = "run_errand") -> Any:
+        """Have an errand run on a node, as soon as its share of the node is free; returns Ray's reference. `name` is
+        what Ray calls the task."""
+        return self._on(self._run_errand, share, message, name=name)
 
-    def _on(self, function: Any, share: Share, *arguments: Any) -> Any:
+    def _on(self, function: Any, share: Share, *arguments: Any, **options: Any) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         there = NodeAffinitySchedulingStrategy(share.node, soft=False)
-        options = {"num_cpus": share.cpus, "num_gpus": share.gpus, "scheduling_strategy": there, "max_retries": 0}
+        options |= {"num_cpus": share.cpus, "num_gpus": share.gpus, "scheduling_strategy": there, "max_retries": 0}
         return function.options(**options).remote(*arguments)
 
     def wait(self, references: Sequence[Any], number: int, timeout_s: float) -> list[Any]:
@@ -196,6 +201,16 @@ class RayCluster:
         for reference in references:
             with contextlib.suppress(Exception):  # the cluster may be gone
                 self._ray.cancel(reference, force=True)
+
+    def at_work(self, nodes: Iterable[str]) -> dict[str, AtWork]:
+        """What each of these nodes works at; without those that do not tell in time."""
+        asked = {self._on(self._at_work, Share(node=node)): node for node in nodes}
+        found = {}
+        for ref in self.wait([*asked], len(asked), LOOK_LIMIT_S) if asked else []:
+            with contextlib.suppress(self.errors.RayError):
+                own, others = self.get(ref)
+                found[asked[ref]] = AtWork(own=tuple(own), others=tuple(others))
+        return found
 
     def answers(self, node: str) -> bool:
         """Whether a node still starts workers."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypeVar
 
 import statsnet
@@ -21,6 +22,7 @@ from statsnet.measure.engine import Asked, Done, Fleet, LeftOut, Place
 from statsnet.measure.errand import Errand, RunJob
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.ray_cluster import Node, RayCluster, Share
+from statsnet.measure.ray_held import HeldNodes, Sent
 from statsnet.measure.task import Context, Task
 from statsnet.progress import Progress, Report, silent
 
@@ -59,6 +61,8 @@ class RayEngine:
     def __init__(self, cluster: RayCluster, note: Callable[[str], None] = silent) -> None:
         self._cluster, self._note = cluster, note
         self._shares: dict[str, Share] = {}
+        self._held = HeldNodes(cluster, note)
+        self._numbers = count()
         self._lost: dict[str, LeftOut] = {}
         """Nodes that have ended, or could not measure what another node could."""
 
@@ -80,8 +84,12 @@ class RayEngine:
             probes[self._cluster.send(ray_worker.packed(_probe(kind)), share)] = node, kind
         places: list[Place] = []
         answered = self._cluster.wait([*probes], len(probes), ray_errors.PROBE_LIMIT_S) if probes else []
+        at_work = self._cluster.at_work({node.id for ref, (node, _) in probes.items() if ref not in answered})
         for ref, (node, kind) in probes.items():
-            found = self._described(ref, node, kind) if ref in answered else ray_errors.silent_node(node)
+            if ref in answered:
+                found = self._described(ref, node, kind)
+            else:
+                found = ray_errors.silent_node(node, at_work.get(node.id))
             if isinstance(found, LeftOut):
                 self._cluster.end([ref])
                 left_out.append(found)
@@ -118,7 +126,7 @@ class RayEngine:
             yield place
 
     def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Generator[Done[R], None, None]:
-        waiting, running = deque(range(len(asked))), dict[Any, tuple[int, Place]]()
+        waiting, running = deque(range(len(asked))), dict[Any, Sent]()
         killed, failed = Counter[int](), dict[int, Done[R]]()
         ended = 0
         try:
@@ -132,8 +140,11 @@ class RayEngine:
                 if not running:
                     continue
                 report(Progress(stage=_stage(asked, [*running.values()]), done=ended / len(asked)))
-                for ref in self._cluster.wait([*running], 1, LOOK_S):
-                    index, place = running.pop(ref)
+                answered = self._cluster.wait([*running], 1, LOOK_S)
+                self._take_back(asked, waiting, running, failed, answered)
+                for ref in answered:
+                    sent = running.pop(ref)
+                    index, place = sent.index, sent.place
                     done = self._ended(ref, asked[index], index, place, killed)
                     if done is None:
                         waiting.appendleft(index)
@@ -161,21 +172,48 @@ class RayEngine:
         self,
         asked: Sequence[Asked[Any]],
         waiting: deque[int],
-        running: dict[Any, tuple[int, Place]],
+        running: dict[Any, Sent],
         failed: Mapping[int, Done[Any]],
     ) -> None:
         """Send the errands that wait to the places that are free, in their order. A node where one has failed gets none
         that is new until another node has shown whose fault it was."""
-        busy = {place.id for _, place in running.values()}
+        busy = {sent.place.id for sent in running.values()}
         suspected = {self._node(failure.place) for failure in failed.values() if failure.place is not None}
         for index in [*waiting]:
             failure = failed.get(index)
-            free = (p for p in self._open(asked[index], failure) if p.id not in busy)
+            free = (p for p in self._not_held(self._open(asked[index], failure)) if p.id not in busy)
             if (place := next((p for p in free if failure or self._node(p) not in suspected), None)) is not None:
                 waiting.remove(index)
                 busy.add(place.id)
-                ref = self._cluster.send(ray_worker.packed(asked[index].errand), self._shares[place.id])
-                running[ref] = index, place
+                sent = Sent(index=index, place=place, node=self._node(place), name=f"run_errand-{next(self._numbers)}")
+                ref = self._cluster.send(ray_worker.packed(asked[index].errand), self._shares[place.id], sent.name)
+                running[ref] = sent
+
+    def _not_held(self, places: Sequence[Place]) -> Sequence[Place]:
+        """Those that no other job of Ray holds; all of them if others hold all."""
+        return [place for place in places if self._node(place) not in self._held.nodes] or places
+
+    def _take_back(
+        self,
+        asked: Sequence[Asked[Any]],
+        waiting: deque[int],
+        running: dict[Any, Sent],
+        failed: Mapping[int, Done[Any]],
+        answered: Sequence[Any],
+    ) -> None:
+        """Let what waits at a node that another job holds wait for any node again, unless all are held. A node for
+        which it has waited too long is left out."""
+        self._held.look(running.values())
+        some_free = {share.node for share in self._shares.values()} - self._lost.keys() - self._held.nodes
+        for ref, sent in [*running.items()]:
+            if sent.node not in self._held.nodes or sent.has_begun or ref in answered:
+                continue
+            if some_free and sent.node not in self._lost and (held := self._held.too_long(sent.node)):
+                self._lost[sent.node] = ray_errors.held_too_long(sent.place, held)
+                self._note(str(self._lost[sent.node]))
+            if sent.place not in self._not_held(self._open(asked[sent.index], failed.get(sent.index))):
+                self._cluster.end([ref])
+                waiting.appendleft(running.pop(ref).index)
 
     def _learn(self, label: str, failure: Done[Any] | None, done: Done[Any]) -> None:
         """Leave out the node where an errand has failed that another node could do."""
@@ -238,6 +276,6 @@ def _probe(kind: str) -> Errand[Description]:
     return RunJob.of(Job(Describe(on=kind)))
 
 
-def _stage(asked: Sequence[Asked[Any]], running: Sequence[tuple[int, Place]]) -> str:
-    shown = [f"{asked[index].label} on {place.name}" for index, place in running[:2]]
+def _stage(asked: Sequence[Asked[Any]], running: Sequence[Sent]) -> str:
+    shown = [f"{asked[sent.index].label} on {sent.place.name}" for sent in running[:2]]
     return ", ".join([*shown, *([f"{len(running) - 2} more"] if len(running) > 2 else [])])

@@ -14,9 +14,12 @@ from statsnet.errors import (
     UsageError,
     WorkloadError,
     first_line,
+    printable,
 )
 from statsnet.measure.engine import Asked, LeftOut, Place
 from statsnet.measure.ray_cluster import Node
+from statsnet.measure.ray_held import HELD_LIMIT_S, AtWork, Held
+from statsnet.units import format_duration
 
 PROBE_LIMIT_S = 120.0
 """A node that has not described itself by then is busy, or has no worker to spare. Importing torch takes seconds."""
@@ -59,11 +62,20 @@ def missing(node: Node, kind: str) -> LeftOut | None:
     return None
 
 
-def silent_node(node: Node) -> LeftOut:
+def silent_node(node: Node, work: AtWork | None) -> LeftOut:
+    others = f"; others use it: {', '.join(map(printable, work.others))}" if work and work.others else ""
     return LeftOut(
         name=node.name,
-        why=f"it did not describe itself within {PROBE_LIMIT_S:g} s",
-        hint="others may use it: try again later, or look with `ray status`",
+        why=f"it did not describe itself within {PROBE_LIMIT_S:g} s{others}",
+        hint="try again later, or look with `ray status`",
+    )
+
+
+def held_too_long(place: Place, held: Held) -> LeftOut:
+    return LeftOut(
+        name=place.name,
+        why=f"another Ray job has held it for {format_duration(HELD_LIMIT_S)}: {held}",
+        hint="end that job, or try again when it has ended",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from statsnet.errors import printable, shown
-from statsnet.signatures.coverage import coverage_warning
+from statsnet.signatures.coverage import coverage_warning, missed_warning
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Fit, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
@@ -122,6 +122,7 @@ def _communication_section(spec: ProxySpec, fit: Fit) -> list[str]:
         "| | asked | achieved |",
         "|---|---|---|",
         *(f"| {told(r.name)} | {_in_unit(r.target, r.unit)} | {_in_unit(r.achieved, r.unit)} |" for r in rows),
+        *(["", told(missed)] if (missed := missed_warning(fit)) else []),
     ]
 
 

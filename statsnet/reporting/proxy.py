@@ -20,7 +20,7 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
-from statsnet.signatures.coverage import coverage_warning
+from statsnet.signatures.coverage import coverage_warning, missed_warning
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Distances, Fit, FitSummary, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
@@ -126,6 +126,8 @@ def _remarks(fit: Fit) -> Iterator[str]:
             "synthesize again on an idle machine, or profile anew."
         )
         yield missed if fit.recorded else missed + why
+    if beyond_bars := missed_warning(fit):
+        yield beyond_bars
     if recorded := fit.recorded:
         exact, model, roofline = (percent(recorded.get(kind, 0.0)) for kind in ("exact", "model", "roofline"))
         yield (
@@ -189,12 +191,10 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def _error(row: Characteristic) -> str:
-    target, achieved = row.target, row.achieved
-    if target is None or achieved is None:
+    """Its error, in points of a share and else in percent."""
+    if row.error is None:
         return MISSING
-    if row.unit.startswith("share"):
-        return signed_points(achieved - target)
-    return signed_percent(achieved / target - 1) if target else MISSING
+    return signed_points(row.error) if row.is_share else signed_percent(row.error)
 
 
 def _distances(summary: Distances) -> list[tuple[str, str]]:

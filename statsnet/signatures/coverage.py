@@ -1,11 +1,11 @@
-"""Which kernel classes of a target the candidates for a proxy, and the finished proxy, have."""
+"""Which kernel classes of a target the candidates for a proxy, and the finished proxy, have; and what a fit misses."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from statsnet.signatures.documents import Fit, Uncovered
+from statsnet.signatures.documents import Characteristic, Fit, Uncovered
 from statsnet.signatures.target import Target
 from statsnet.units import format_duration
 
@@ -66,6 +66,22 @@ def coverage_warning(fit: Fit) -> str | None:
         f"The proxy covers {covered:.1%} of its target's operator time. It has no operator of these kernel classes: "
         f"{named}{more}.{longer}"
     )
+
+
+def missed_warning(fit: Fit) -> str | None:
+    """A sentence that names the characteristics whose errors are beyond their bars, if there are any."""
+    missed = [row for row in fit.characteristics if row.is_missed]
+    if not missed:
+        return None
+    longer = any(not row.is_share for row in missed)
+    hint = " A longer step rounds calls less: a lower --compression, or a larger --budget." if longer else ""
+    return f"Missed, so do not rely on them: {', '.join(map(_missed, missed))}.{hint}"
+
+
+def _missed(row: Characteristic) -> str:
+    assert row.error is not None and row.bar is not None
+    unit = " points" if row.is_share else "%"
+    return f"{row.name} {100 * row.error:+.1f}{unit} (bar: {100 * row.bar:g}{unit})"
 
 
 def _enough_s(missing: Sequence[Uncovered], covered: float) -> float | None:

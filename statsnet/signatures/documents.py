@@ -171,13 +171,33 @@ COLLECTIVE_GROUP = "collective"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Characteristic:
-    """What was asked of the proxy and what it has; None if not measured."""
+    """What was asked of the proxy and what it has; None if not measured. `bar` is the largest error with which it is
+    met, where one is set."""
 
     name: Label
     group: Annotated[str, Meta(min_length=1, max_length=100)]
     target: Number | None
     achieved: Number | None
     unit: Annotated[str, Meta(max_length=40)]
+    bar: Share | None = field(default=None, metadata=IF_KNOWN)
+
+    @property
+    def is_share(self) -> bool:
+        return self.unit.startswith("share")
+
+    @property
+    def error(self) -> float | None:
+        """Of a share the difference, of all others the difference as a share of the target; None if not known."""
+        if self.target is None or self.achieved is None:
+            return None
+        if self.is_share:
+            return self.achieved - self.target
+        return self.achieved / self.target - 1 if self.target else None
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether its error is known to be beyond its bar."""
+        return self.bar is not None and self.error is not None and abs(self.error) > self.bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,9 @@ from statsnet.signatures.target_cluster import TargetCluster
 WAITING, OVERLAP = "waiting for collectives", "collectives beside computation"
 """Names of the two rows of fit.json that are shares."""
 
+COUNTED_BAR, WAITING_BAR, OVERLAP_BAR = 0.05, 0.03, 0.05
+"""The largest errors of bytes and calls, as shares of what is asked for, and of the two shares, as differences."""
+
 CALLS_ERROR = 0.03
 """A step is made so long that no operation's calls are rounded by a larger share: a measured step is a little longer or
 shorter than its budget, and calls should be within 5 %."""
@@ -185,14 +188,15 @@ def communication_rows(
         for what, unit, asked_for, achieved in zip(("bytes", "calls"), ("B/s", "1/s"), wanted, found, strict=True):
             if what == "bytes" and operation in WITHOUT_DATA:
                 continue
-            rows.append(row(name=f"{operation} {what}", target=asked_for, achieved=achieved, unit=unit))
+            name = f"{operation} {what}"
+            rows.append(row(name=name, target=asked_for, achieved=achieved, unit=unit, bar=COUNTED_BAR))
     known = measured.collectives if measured else None
     exposed = None if known is None or measured is None else min(known.exposed_time_s / measured.latency_s, 1.0)
     waiting = 1 - computing_share(target)
-    rows.append(row(name=WAITING, unit="share of step", target=waiting, achieved=exposed))
+    rows.append(row(name=WAITING, unit="share of step", target=waiting, achieved=exposed, bar=WAITING_BAR))
     overlap = _overlap_of([(m.steps_per_s, m.measurement) for m in target.members])
     own_overlap = _overlap_of([(1.0, measured)] if measured else [])
-    rows.append(row(name=OVERLAP, unit="share of their time", target=overlap, achieved=own_overlap))
+    rows.append(row(name=OVERLAP, unit="share of their time", target=overlap, achieved=own_overlap, bar=OVERLAP_BAR))
     return tuple(rows)
 
 

@@ -93,6 +93,8 @@ class Study:
         self._where, self._seed, self._heart, self._clock, self._sleep = storage, identity.seed, heartbeat, clock, sleep
         self._storage = storage.opened()
         self._heard: dict[int, tuple[object, float]] = {}
+        self._unclaimed: list[Any] = []
+        """Trials that were begun in vain, and may not have been given up because the storage was away."""
         with contextlib.ExitStack() as failed, storage.errors.told(opening=True):
             failed.callback(self.close)
             begun = self._begun()
@@ -163,7 +165,8 @@ class Study:
         return self._patiently(lambda: self._claimed(most))
 
     def _claimed(self, most: int | None, retries: int = _RETRIES) -> Claim | None:
-        self._lose(self._silent())
+        self._lose([*self._silent(), *self._unclaimed])
+        self._unclaimed.clear()
         if most is not None and len(self._alive()) >= most:
             return None
         trial = self._study.ask()
@@ -179,6 +182,7 @@ class Study:
                 return self._claimed(most, retries - 1)
             design, share = design_of(params, self._seed)
         except BaseException:  # a second attempt asks for another trial
+            self._unclaimed.append(trial)
             with contextlib.suppress(Exception):  # the first failure is what counts
                 self._lose([trial])
             raise

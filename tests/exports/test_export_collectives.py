@@ -25,6 +25,7 @@ from statsnet.proxy.towers import Placed, Tower
 from statsnet.recordings.execution_trace import read_execution_trace
 from statsnet.signatures.collectives import group_size, group_stride, is_collective
 from statsnet.signatures.documents import ProxySpec, SpecCollective
+from statsnet.signatures.model import Motif
 from statsnet.signatures.storage import load_spec, save
 from statsnet.signatures.target import target_of_mix
 
@@ -49,6 +50,21 @@ def test_a_collective_is_a_layer_with_its_message_and_group() -> None:
           for operation in OPERATORS),
     ]  # fmt: skip
     assert [layer["repeats"] for layer in layers[1:]] == [3.0] * len(PLACED)
+
+
+def test_phases_and_dependencies_are_told(tmp_path: Path) -> None:
+    """Gradients of a product are added up."""
+    (summed,) = clusters_of([replace(PLACED[0], phase="backward", dtype="float32", elements=24)])
+    given = signature(
+        mm(4, 5, 6, phase="backward"), summed, mode="training", motifs=(Motif(clusters=(0, 1), count=3.0),)
+    )
+    manifest = manifest_of_signature(given, "some")
+    _, layer = manifest.layers
+    assert (layer.phase, layer.depends_on, layer.repeats) == ("backward", (0,), 3.0)
+    write(export(Chakra(), manifest), tmp_path)
+    again = read_execution_trace(tmp_path / "trace.json").signature
+    (found,) = (c for c in again.clusters if is_collective(c.op))
+    assert (found.phase, found.calls) == ("backward", 3.0)
 
 
 def test_an_import_reads_the_same_collectives_and_a_simulator_their_sizes(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from statsnet.signatures.collectives import group_size, group_stride, is_collect
 from statsnet.signatures.model import Cluster, Signature
 
 BATCH, WIDTH, INNER, LAYERS, CLASSES, PROCESSES = 8, 64, 256, 3, 10, 8
+MICRO_BATCHES = 4
 LAYER = 2 * WIDTH * INNER + INNER + WIDTH
 HEAD = WIDTH * CLASSES + CLASSES
 
@@ -93,6 +94,74 @@ def both(batch: int = {BATCH}):
     for layer in net.layers:
         parallelize_module(layer, mesh["tensor"], PLAN)
     return made(sharded(net, mesh["data"]), batch)
+
+
+def shift(x, by):
+    count, rank = dist.get_world_size(), dist.get_rank()
+    out = torch.empty_like(x)
+    sent = dist.P2POp(dist.isend, x.contiguous(), (rank + by) % count)
+    for work in dist.batch_isend_irecv([sent, dist.P2POp(dist.irecv, out, (rank - by) % count)]):
+        work.wait()
+    return out
+
+
+class Passed(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return shift(x, 1)
+
+    @staticmethod
+    def backward(context, gradient):
+        return shift(gradient, -1)
+
+
+class Ring(nn.Module):
+    # Each process has a part of the sequence, and hands keys and values on until all have seen them.
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear({WIDTH}, 3 * {WIDTH})
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        out = torch.softmax(q @ k.T, -1) @ v
+        for _ in range(dist.get_world_size() - 1):
+            k, v = Passed.apply(k), Passed.apply(v)
+            out = out + torch.softmax(q @ k.T, -1) @ v
+        return out
+
+
+def ring(batch: int = {BATCH}):
+    return made(Ring(), batch)
+
+
+class ToNextStage(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, stage):
+        context.stage, context.shape = stage, x.shape
+        dist.send(x, stage)
+        return x.new_zeros(())
+
+    @staticmethod
+    def backward(context, gradient):
+        received = gradient.new_empty(context.shape)
+        dist.recv(received, context.stage)
+        return received, None
+
+
+class FirstStage(nn.Module):
+    def __init__(self, net, stage):
+        super().__init__()
+        self.net, self.stage = net, stage
+
+    def forward(self, x):
+        return torch.stack([ToNextStage.apply(self.net(part), self.stage) for part in x.chunk({MICRO_BATCHES})])
+
+
+def pipeline(batch: int = {BATCH}):
+    half = dist.get_world_size() // 2
+    mesh = init_device_mesh("cuda", (2, half), mesh_dim_names=("stage", "data"))
+    copies = nn.parallel.DistributedDataParallel(Layer(), process_group=mesh["data"].get_group())
+    return made(FirstStage(copies, half), batch)
 
 
 def for_gpus_alone():
@@ -205,6 +274,25 @@ def test_data_parallel_training_reduces_every_gradient_once(count: Callable[...,
     assert 1 < sums.total() <= 4 * parameters / 0.1e6 + 1
     assert {c.phase for c in signature.clusters if is_collective(c.op)} == {"backward"}
     assert signature.memory.parameter_count == parameters
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_a_ring_hands_keys_and_values_on(count: Callable[..., Signature], processes: int) -> None:
+    signature = count("ring", processes)
+    for kind in ("send", "receive"):  # keys and values, forward; their gradients, backward
+        assert moved(signature, kind, processes) == {4 * BATCH * WIDTH: 4 * (processes - 1)}
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_a_stage_sends_each_micro_batch_and_its_copies_add_up_their_gradients(
+    count: Callable[..., Signature], processes: int
+) -> None:
+    signature = count("pipeline", processes)
+    for kind in ("send", "receive"):
+        assert moved(signature, kind, processes) == {4 * BATCH * WIDTH // MICRO_BATCHES: MICRO_BATCHES}
+    gradients = collectives(signature, "all_reduce")
+    assert sum(c.calls * message_bytes(c) for c in gradients) == 4 * LAYER
+    assert {group_size(c) for c in gradients} == {processes // 2}
 
 
 def test_all_reduces_move_the_published_sizes() -> None:

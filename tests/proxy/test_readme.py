@@ -108,9 +108,10 @@ def test_what_several_processes_do_is_told_where_they_can() -> None:
     sent = SpecCollective(operation="all_reduce", elements=100, dtype="float32", phase="forward", overlapped=True,
                           group_size=4, count=2)  # fmt: skip
     rows = tuple(
-        Characteristic(name=name, group="collective", target=target, achieved=achieved, unit=unit)
+        Characteristic(name=name, group="collective", target=target, achieved=achieved, unit=unit, bar=0.05)
         for name, target, achieved, unit in (
-            ("all_reduce bytes", 8e4, 7.9e4, "B/s"), ("waiting for collectives", 0.25, None, "share of step"),
+            ("all_reduce bytes", 8e4, 7.9e4, "B/s"), ("all_reduce calls", 10.0, 11.0, "1/s"),
+            ("waiting for collectives", 0.25, None, "share of step"), ("overlap", 0.5, 0.4, "share of their time"),
         )
     )  # fmt: skip
     spec = replace(SPEC, collectives=(sent,))
@@ -119,3 +120,5 @@ def test_what_several_processes_do_is_told_where_they_can() -> None:
     assert "| all_reduce bytes | 80 kB/s | 79 kB/s |" in lines
     assert "| waiting for collectives | 25.0% | – |" in lines
     assert any("with 2 collectives." in line for line in lines)
+    (missed,) = (line for line in lines if line.startswith("Missed"))
+    assert "all_reduce calls +10.0% (bar: 5%), overlap -10.0 points (bar: 5 points). A longer step" in missed

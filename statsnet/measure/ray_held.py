@@ -1,0 +1,143 @@
+"""Nodes of a Ray cluster that other Ray jobs hold: who they are, and which errands wait there."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterator, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from statsnet.errors import printable
+from statsnet.measure.engine import Place
+
+if TYPE_CHECKING:
+    from statsnet.measure.ray_cluster import RayCluster
+
+BEGINS_WITHIN_S = 30.0
+"""An errand that has not begun by then is looked for, and again after as long. A worker starts in seconds."""
+
+HELD_LIMIT_S = 300.0
+"""What only one node can do does not wait for longer there, if there are nodes that others do not hold."""
+
+LONGEST_NAME = 70
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtWork:
+    """What a node works at: the names of the tasks of our own job, and the tasks and reservations of others."""
+
+    own: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def at_work() -> tuple[list[str], list[str]]:
+    """The fields of AtWork, for the node whose worker runs this. Ray names its workers' processes by their tasks; only
+    its dashboard, which is often not there, could tell more."""
+    import psutil  # Ray brings it along
+    import ray
+
+    context = ray.get_runtime_context()
+    this, own, others = psutil.Process(), list[str](), list[str]()
+    commands = _commands()
+    for worker in this.parent().children():
+        with contextlib.suppress(psutil.Error, IndexError):
+            kind, _, task = worker.cmdline()[0].partition("::")
+            job = worker.environ().get("RAY_JOB_ID")
+            if worker == this or kind != "ray" or not job or task == "IDLE":
+                continue
+            if job == context.get_job_id():
+                own.append(task)
+            else:
+                others.append(f"{task} ({commands.get(job, f'job {job}')})")
+    return own, others or list(_reservations(context.get_node_id()))
+
+
+def _commands() -> dict[str, str]:
+    """How each job was started."""
+    with contextlib.suppress(Exception):  # no public interface tells it without Ray's dashboard
+        from ray._private.state import state
+
+        return {job["JobID"]: job["Entrypoint"] for job in state.job_table() if job.get("Entrypoint")}
+    return {}
+
+
+def _reservations(node: str) -> Iterator[str]:
+    """They hold a node without a process there."""
+    from ray.util import placement_group_table
+
+    tables: dict[str, dict[str, Any]] = placement_group_table()
+    for group, table in tables.items():
+        if node in table.get("bundles_to_node_id", {}).values():
+            yield f"placement group {table.get('name') or group}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Sent:
+    """An errand that was sent to a place; `name` is that of its task."""
+
+    index: int
+    place: Place
+    node: str
+    name: str
+    since_s: float = field(default_factory=time.monotonic)
+    has_begun: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Since when a node is held, and by whom."""
+
+    since_s: float
+    others: tuple[str, ...]
+
+    def __str__(self) -> str:
+        first = printable(self.others[0])
+        more = f" and {len(self.others) - 1} more" if len(self.others) > 1 else ""
+        return (first if len(first) <= LONGEST_NAME else f"{first[:LONGEST_NAME]}…") + more
+
+
+class HeldNodes:
+    """Which nodes other jobs hold, as far as errands wait there. `note` is told of each."""
+
+    def __init__(self, cluster: RayCluster, note: Callable[[str], None]) -> None:
+        self._cluster, self._note = cluster, note
+        self._held: dict[str, Held] = {}
+        self._told: set[str] = set()
+        self._looked_s = time.monotonic()
+
+    @property
+    def nodes(self) -> Set[str]:
+        return self._held.keys()
+
+    def look(self, sent: Collection[Sent]) -> None:
+        """Ask the nodes on which errands should have begun, and those that were held, what they work at."""
+        now_s = time.monotonic()
+        late = [s for s in sent if not s.has_begun and now_s - s.since_s >= BEGINS_WITHIN_S]
+        if now_s - self._looked_s < BEGINS_WITHIN_S or not (late or self._held):
+            return
+        found = self._cluster.at_work({s.node for s in late} | self._held.keys())
+        for each in late:
+            each.has_begun = each.node in found and each.name in found[each.node].own
+        waiting = {s.node: s.place.name for s in late if not s.has_begun}
+        for node, work in found.items():
+            if not work.others or not (node in waiting or (node in self._held and not work.own)):
+                self._held.pop(node, None)
+                continue
+            held = self._held.setdefault(node, Held(since_s=now_s, others=work.others))
+            if node in waiting and node not in self._told:
+                self._told.add(node)
+                self._note(_noted(waiting[node], held))
+        self._looked_s = time.monotonic()
+
+    def too_long(self, node: str) -> Held | None:
+        """Who has held a node for longer than the limit, if somebody has."""
+        held = self._held[node]
+        return held if time.monotonic() - held.since_s >= HELD_LIMIT_S else None
+
+
+def _noted(name: str, held: Held) -> str:
+    return (
+        f"{name} is held by another Ray job: {held}; other nodes measure meanwhile, and if all are held, this command "
+        "waits. It may be stopped: the same command goes on with what there is"
+    )
