@@ -122,7 +122,7 @@ def covariance_of(choice: Choice, spread: Spread) -> np.ndarray:
     covariance += (spread.shape**2) * np.eye(len(traits))
     if len(relative):
         off = relative - 1.0
-        weight = spread.known * spread.shape**2 / _scatter(np.log(relative), traits, spread)
+        weight = spread.known * spread.shape / _scatter(np.log(relative), traits, spread)
         covariance += weight / len(off) * off.T @ off
     return np.asarray(covariance)
 
@@ -132,8 +132,8 @@ MOST_SQUARE = 4.0
 
 
 def _scatter(logs: np.ndarray, traits: Sequence[Trait], spread: Spread) -> float:
-    """The variance of a shape's log factor around those of its class and of similar size: what the known devices (D, n)
-    show, together with one device as usual. The more shapes scatter, the less do a few devices tell of another."""
+    """The standard deviation of a shape's log factor around those of its class and of similar size: what devices (D, n)
+    show, together with one usual device. The more shapes scatter, the less do a few devices tell of another."""
     squares = [np.full(1, spread.shape**2)] * len(traits)
     for members in by_kernel_class(traits):
         sizes = np.array([traits[i].sizes for i in members])
@@ -145,7 +145,7 @@ def _scatter(logs: np.ndarray, traits: Sequence[Trait], spread: Spread) -> float
             near, own = near[known] / total[known, None], logs[:, members]
             off = (own[:, known] - own @ near.T) ** 2 / (1.0 + (near**2).sum(axis=1))
             squares.append(np.minimum(off, MOST_SQUARE).ravel())
-    return float(np.concatenate(squares).mean())
+    return float(np.sqrt(np.concatenate(squares).mean()))
 
 
 LEAST_NEAR = 0.3
