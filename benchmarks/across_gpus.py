@@ -1,14 +1,14 @@
 """Does a proxy that was made on one GPU follow its suite to GPUs that its making never saw?
 
     python benchmarks/across_gpus.py --tables DIR ... [--suites 1,2,3,4] [--evaluate-only DIR ...]
-        [--longest-share 0.5] [-o FILE]
+        [--hide DEVICE ...] [--longest-share 0.5] [-o FILE]
     python benchmarks/across_gpus.py --kept FILE
 
 The folders hold published tables of operators' times (docs/across-gpus.md). For each ordered pair of devices A and B,
 every contestant is made from A's times and from the tables of the other devices, and its factor from A to B is
-compared with the suite's. B's times only check. Devices in --evaluate-only are never known to any proxy's making; if
-there are any, the pairs with one of them count. The last line gives the mean and worst error of the selected
-operators for each suite.
+compared with the suite's. B's times only check. Devices in --evaluate-only, and those of --hide, are never known to any
+proxy's making; if there are any, the pairs with one of them count. The last line gives the mean and worst error of the
+selected operators for each suite.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def main() -> None:
     options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, compute nothing")
     options.add_argument("--tables", nargs="+", type=Path, metavar="DIR", help="folders of published tables")
     options.add_argument("--evaluate-only", nargs="+", type=Path, default=[], metavar="DIR")
+    options.add_argument("--hide", nargs="+", default=[], metavar="DEVICE", help="evaluate these only, too")
     options.add_argument("--suites", default="1,2,3,4")
     options.add_argument(
         "--longest-share", type=float, default=LONGEST_SHARE, help="a proxy takes at most this share of a pass"
@@ -48,7 +49,8 @@ def main() -> None:
     else:
         if not chosen.tables:
             raise UsageError("no tables are named", hint="--tables DIR with published tables, or --kept FILE")
-        rows = list(compared(_numbers(chosen.suites), chosen.tables, chosen.evaluate_only, chosen.longest_share))
+        numbers = _numbers(chosen.suites)
+        rows = list(compared(numbers, chosen.tables, chosen.evaluate_only, chosen.longest_share, chosen.hide))
         if not rows:
             raise UsageError(
                 "no suite has a pair of devices to compare in these tables",
@@ -70,9 +72,13 @@ def _numbers(text: str) -> list[int]:
 
 
 def compared(
-    suites: Sequence[int], folders: Sequence[Path], evaluate_only: Sequence[Path], longest_share: float = LONGEST_SHARE
+    suites: Sequence[int],
+    folders: Sequence[Path],
+    evaluate_only: Sequence[Path],
+    longest_share: float = LONGEST_SHARE,
+    hidden: Sequence[str] = (),
 ) -> Iterator[AcrossRow]:
-    """All contestants on all pairs of devices."""
+    """All contestants on all pairs of devices; those that are hidden are only evaluated."""
     report(Progress(stage="reading tables"))
     read = [read_all(folders, _keep), *([read_all(evaluate_only, _keep)] if evaluate_only else [])]
     tables, unseen = joined(read), frozenset[str]().union(*(t.devices for t in read[1:]))
@@ -82,6 +88,11 @@ def compared(
             cause="the tables there are empty, or of other operators or dtypes",
             hint="docs/across-gpus.md says which tables a suite needs",
         )
+    if unknown := sorted({*hidden} - tables.devices):
+        raise UsageError(
+            f"no table has the device '{unknown[0]}'", hint=f"--hide takes some of {', '.join(sorted(tables.devices))}"
+        )
+    unseen |= {*hidden}
     for note in tables.notes:
         report(Progress(stage=note))
     times = GridTimes(tables.rows)

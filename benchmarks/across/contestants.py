@@ -12,7 +12,6 @@ from benchmarks.across.operator_selection import Choice, by_kernel_class, choose
 from benchmarks.across.pairs import Pair
 
 DRAWS = 8
-MEDOIDS_AT_MOST = 44
 
 
 def selected(pair: Pair) -> np.ndarray:
@@ -38,7 +37,7 @@ def medoids(pair: Pair) -> np.ndarray:
     nearest to the centre stands for all. Of several numbers of clusters the largest that fits into the budget."""
     choice = pair.sample.choice
     best = None
-    for wanted in range(4, MEDOIDS_AT_MOST + 1, 4):
+    for wanted in range(4, choice.most + 1, 4):
         centres, shares = _centres(choice, wanted)
         fits = choice.time_s[centres].sum() <= choice.budget_s and len(centres) <= choice.most
         if fits or best is None:

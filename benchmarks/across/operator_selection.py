@@ -52,7 +52,7 @@ class Spread:
     """How much the logarithm of a factor varies from device to device (standard deviations): by operator kind, by
     kernel class, by size within a class (over `octaves`), and for each shape alone. `history` is the difference of two
     operators' log factors on the known devices from which on they say little of each other. `known` weighs the known
-    devices against the unknown one."""
+    devices against the unknown one, where shapes scatter by `shape` on them."""
 
     operator: float = 0.25
     kernel_class: float = 0.2
@@ -122,8 +122,34 @@ def covariance_of(choice: Choice, spread: Spread) -> np.ndarray:
     covariance += (spread.shape**2) * np.eye(len(traits))
     if len(relative):
         off = relative - 1.0
-        covariance += spread.known / len(off) * off.T @ off
+        weight = spread.known * spread.shape / _scatter(np.log(relative), traits, spread)
+        covariance += weight / len(off) * off.T @ off
     return np.asarray(covariance)
+
+
+MOST_SQUARE = 4.0
+"""A factor farther off than e² counts as so far."""
+
+
+def _scatter(logs: np.ndarray, traits: Sequence[Trait], spread: Spread) -> float:
+    """The standard deviation of a shape's log factor around those of its class and of similar size: what devices (D, n)
+    show, together with one usual device. The more shapes scatter, the less do a few devices tell of another."""
+    squares = [np.full(1, spread.shape**2)] * len(traits)
+    for members in by_kernel_class(traits):
+        sizes = np.array([traits[i].sizes for i in members])
+        near = np.exp(-0.5 * ((sizes[:, None] - sizes[None]) ** 2).sum(axis=-1) / spread.octaves**2)
+        np.fill_diagonal(near, 0.0)
+        total = near.sum(axis=1)
+        known = total > LEAST_NEAR
+        if known.any():
+            near, own = near[known] / total[known, None], logs[:, members]
+            off = (own[:, known] - own @ near.T) ** 2 / (1.0 + (near**2).sum(axis=1))
+            squares.append(np.minimum(off, MOST_SQUARE).ravel())
+    return float(np.sqrt(np.concatenate(squares).mean()))
+
+
+LEAST_NEAR = 0.3
+"""A shape with fewer similar ones has none to be compared with."""
 
 
 def by_kernel_class(traits: Sequence[Trait]) -> list[np.ndarray]:
@@ -145,7 +171,7 @@ def _history(logs: np.ndarray) -> np.ndarray:
     if not len(logs):
         return np.zeros((logs.shape[1], logs.shape[1]))
     squares = (logs**2).sum(axis=0)
-    return np.maximum(squares[:, None] + squares[None] - 2.0 * logs.T @ logs, 0.0) / len(logs)
+    return np.asarray(np.maximum(squares[:, None] + squares[None] - 2.0 * logs.T @ logs, 0.0) / len(logs))
 
 
 class _Search:

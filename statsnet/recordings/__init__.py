@@ -5,7 +5,7 @@ Which kind of file it is
 A profiler's recording
     kineto, json_events, chrome_trace, phases, environment, process_groups, lacks
 What its operators were called with
-    operators, arguments, described, calls, parameters
+    operators, arguments, described, told_by_kernels, calls, parameters
 What other parts and files add
     graphs, joined_files
 Files with counts alone

@@ -23,12 +23,11 @@ from statsnet.signatures.vocabulary import OPAQUE_OP
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCalls:
     """Calls in their order, the event of each, and the optimizer's class where one ran. `events` has an entry for each
-    call; `uncounted` are the calls whose work cannot be told."""
+    call."""
 
     calls: list[OpCall]
     events: dict[int, Event]
     optimizer: str | None
-    uncounted: int
 
 
 def calls_of(step: StepEvents, describer: Describer, *, device: str) -> RecordedCalls:
@@ -36,7 +35,6 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
     calls: list[OpCall] = []
     events: dict[int, Event] = {}
     optimizer: str | None = None
-    uncounted = 0
     stack: list[tuple[Event, str, bool, Noted | None]] = [(e, "forward", False, None) for e in reversed(step.roots)]
     while stack:
         event, outer, is_inside, noted = stack.pop()
@@ -47,8 +45,7 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
         noted = event.noted or noted
         is_call, goes_on = _role(event, device, is_inside)
         if is_call:
-            call, complete = _call(event, phase, describer, noted)
-            uncounted += not complete and not call.metadata
+            call = _call(event, phase, describer, noted)
             events[len(calls)] = event
             calls.append(call)
         if goes_on:
@@ -59,7 +56,7 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
                 for child in reversed(event.children)
                 if event.kind != "annotation" or child.start_ns < step.step.end_ns
             )
-    return RecordedCalls(calls=calls, events=events, optimizer=optimizer, uncounted=uncounted)
+    return RecordedCalls(calls=calls, events=events, optimizer=optimizer)
 
 
 def _role(event: RecordedEvent, device: str, is_inside: bool) -> tuple[bool, bool]:
@@ -82,16 +79,15 @@ def _role(event: RecordedEvent, device: str, is_inside: bool) -> tuple[bool, boo
     return compiled, True
 
 
-def _call(event: RecordedEvent, phase: str, describer: Describer, noted: Noted | None) -> tuple[OpCall, bool]:
+def _call(event: RecordedEvent, phase: str, describer: Describer, noted: Noted | None) -> OpCall:
     if event.kind == "launch":
-        return OpCall(op=OPAQUE_OP, phase=phase, args=[], outputs=[], is_counted=False), False
+        return OpCall(op=OPAQUE_OP, phase=phase, args=[], outputs=[], is_counted=False)
     described = describer.describe(event.name, event.arguments)
     described = with_noted(described, noted or _noted_below(event), describer.processes)
-    call = OpCall(
+    return OpCall(
         op=described.op, phase=phase, args=described.args, outputs=described.outputs, is_counted=described.complete,
         metadata=is_metadata(described.op),
     )  # fmt: skip
-    return call, described.complete
 
 
 def _noted_below(event: Event) -> Noted | None:

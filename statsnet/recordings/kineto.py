@@ -15,8 +15,9 @@ from typing import Any
 
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.measure.device_kernels import Kernel, busy_s
-from statsnet.measure.profiler_events import StepEvents
+from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
+from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_record import collectives_of
 from statsnet.profiling.collective_times import waits_on_gpu
 from statsnet.profiling.gpu_activity import launches_of, no_counters
@@ -32,6 +33,8 @@ from statsnet.recordings.graphs import give_operators, whole_of
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.joined_files import counted_by, give_arguments
 from statsnet.recordings.lacks import HOW, check, device_of, notes_on
+from statsnet.recordings.told_by_kernels import told_by_kernels
+from statsnet.signatures.categories import categorize, namespace
 from statsnet.signatures.collectives import Collectives, is_collective
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
@@ -102,13 +105,14 @@ def import_recording(
             cause=f"none of its {sum(1 for _ in recording.operators)} operators ran within {chosen.name or 'the step'}",
             hint=f"record whole steps with {HOW}, or choose another one with --step",
         )
-    if found.uncounted and recording.has_shapes:
+    trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
+    counted = [call.is_counted for call in found.calls if not call.metadata]
+    if not all(counted) and recording.has_shapes:
         notes.append(
-            f"{found.uncounted} of {sum(not c.metadata for c in found.calls)} operators have no FLOPs and bytes: the "
-            "recording does not tell all that their work depends on"
+            f"{counted.count(False)} of {len(counted)} operators have no FLOPs and bytes: the recording does not tell "
+            "all that their work depends on"
             + ("" if recording.has_numbers else ": it lacks strides and other numbers, which --execution-trace adds")
         )
-    trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
     if device == "cpu" and step is None:
         trace = _over_equal_steps(trace, recording, chosen, Describer(dtype, recording.processes))
     signature = within_limits(
@@ -205,7 +209,9 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
     line = times_of(events, timed, len(calls), len(timed), device=device)
     collectives = {i: event for i, event in timed.items() if is_collective(calls[i].op)}
     step_s = max(line.step_s, busy_s(events.on_device))
+    implementations = [_implementation(kernels, device, has_kernels) for kernels in line.op_kernels]
     for i, call in enumerate(calls):
+        _name_by_kernels(call, found.events[i], implementations[i])
         call.time_s = 0.0 if call.metadata else line.op_time_s[i]
         call.is_lost = device == "cuda" and not call.metadata and _lost(found, i)
         if call.is_lost or (device == "cuda" and not call.metadata and not has_kernels):
@@ -213,7 +219,7 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
     return StepTrace(
         device=device,
         calls=calls,
-        implementations=[_implementation(kernels, device, has_kernels) for kernels in line.op_kernels],
+        implementations=implementations,
         step_latency_s=[step_s],
         profiled_latency_s=[step_s],
         framework_time_s=line.framework_s if has_kernels or device == "cpu" else None,
@@ -223,6 +229,16 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
         on_device=placed_kernels(line),
         waits=list(waits_on_gpu(events, collectives).each) if device == "cuda" else [],
     )
+
+
+def _name_by_kernels(call: OpCall, event: Event, family: str) -> None:
+    """An operator that torch does not know counts as the one that its kernels and tensors tell."""
+    is_known = namespace(call.op) in ("aten", "prims") or categorize(call.op, call.phase) != "other"
+    if is_known or not isinstance(event, RecordedEvent):
+        return
+    told = told_by_kernels(family, event.arguments)
+    if told is not None:
+        call.op, call.args, call.outputs, call.is_counted = told.op, told.args, told.outputs, told.complete
 
 
 def _lost(found: RecordedCalls, index: int) -> bool:

@@ -15,6 +15,7 @@ from benchmarks.across.figures import AcrossRow
 from benchmarks.across.grid_times import GridTimes
 from benchmarks.across.pairs import Pair, Timed
 from benchmarks.across.suites import Member, Operator, Suite, resnet50, vgg16
+from benchmarks.across_gpus import compared
 from benchmarks.csv_tables import read
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.row import TableRow
@@ -118,6 +119,15 @@ def test_the_program_compares_devices_of_several_folders(tmp_path: Path, run_pro
     rows = read(output, AcrossRow)
     assert all(DEVICES[3] in (r.device_a, r.device_b) for r in rows)
     assert run_program(PROGRAM, "--kept", output).stdout == done.stdout
+    told = run_program(PROGRAM, "--tables", known, "--hide", "nvidia-x", "--suites", "3")
+    assert "no table has the device 'nvidia-x'" in told.stderr and DEVICES[0] in told.stderr
+
+
+def test_a_hidden_device_counts_as_one_that_is_only_evaluated(tmp_path: Path) -> None:
+    known = written(tmp_path / "known", table(), DEVICES[:3])
+    hidden = written(tmp_path / "hidden", table(), DEVICES[3:])
+    elsewhere = [*compared([3], [known], [hidden])]
+    assert [*compared([3], [known, hidden], [], hidden=DEVICES[3:])] == elsewhere
 
 
 @pytest.mark.parametrize(

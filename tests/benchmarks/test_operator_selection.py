@@ -66,6 +66,19 @@ def test_counts_are_whole_few_and_not_all_zero(n: int, known: int, budget_s: flo
     assert np.linalg.eigvalsh(covariance_of(asked, USUAL)).min() > -1e-9
 
 
+def test_known_devices_weigh_less_where_shapes_scatter() -> None:
+    """On them, operators of one class change by factors of their own: on another device it may be otherwise."""
+    rng, time_s = np.random.default_rng(0), np.ones(40)
+    shift = np.where(np.arange(40) % 2, 1.5, 0.5)  # the classes change apart
+
+    def between_classes(scatter: float) -> float:
+        asked = choice(time_s, time_s, budget_s=1.0, factors=shift * rng.lognormal(0.0, scatter, (3, 40)))
+        covariance = covariance_of(asked, USUAL)
+        return float(-covariance[::2, 1::2].mean())
+
+    assert between_classes(0.05) > 4 * between_classes(0.6) > 0
+
+
 def test_times_that_are_not_positive_are_refused() -> None:
     with pytest.raises(ValueError, match="positive"):
         choose(choice(np.array([0.0, 1.0]), np.array([0.5, 0.5]), budget_s=1.0))
