@@ -1,6 +1,6 @@
 """Do a few exported layers rank accelerators as the whole suite does?
 
-    python benchmarks/presilicon.py [--mixes MIX ...] [--modes inference,training] [--macs 50M] [--quantum 32]
+    python benchmarks/presilicon.py [--mixes MIX ...] [--modes inference,training] [--macs N] [--quantum 8]
                                     [--scalesim PYTHON] [--zigzag PYTHON] [--genz PYTHON] [-o FILE]
     python benchmarks/presilicon.py --kept FILE ...
 
@@ -36,7 +36,7 @@ from statsnet.exports.onnx_model import OnnxShapes
 from statsnet.exports.registry import export, write
 from statsnet.exports.sampling import sampled
 from statsnet.exports.scalesim import ScaleSim, rows_of
-from statsnet.exports.scaling import scaled, usual_macs
+from statsnet.exports.scaling import USUAL_QUANTUM, scaled
 from statsnet.exports.systolic import DATAFLOWS, Design, cycles
 from statsnet.reporting.pictures import COLOURS, GREY, figure
 from statsnet.signatures.database import MODES, ProfilesDB
@@ -76,8 +76,8 @@ def main() -> int:
     options = parser(__doc__)
     options.add_argument("--mixes", nargs="+", default=list(MIXES), metavar="MIX")
     options.add_argument("--modes", default="inference", help="inference, training or both, with a comma")
-    options.add_argument("--macs", help="default: 50M, or half of one step of each workload where that is less")
-    options.add_argument("--quantum", type=int, default=32)
+    options.add_argument("--macs", help="of scaled layers (default: as statsnet export chooses)")
+    options.add_argument("--quantum", type=int, default=USUAL_QUANTUM)
     options.add_argument("--scalesim", metavar="PYTHON")
     options.add_argument("--zigzag", metavar="PYTHON")
     options.add_argument("--genz", metavar="PYTHON")
@@ -111,8 +111,7 @@ def rows_of_mix(
 ) -> list[PresiliconRow]:
     """All ways for one mix."""
     manifest = manifest_of_mix(mix)
-    budget = usual_macs(manifest) if macs is None else macs
-    smaller = {way: scaled(manifest, macs=budget, quantum=quantum, signed=signed) for way, signed in SCALED.items()}
+    smaller = {way: scaled(manifest, macs=macs, quantum=quantum, signed=signed) for way, signed in SCALED.items()}
     distinct, few = layers_of(manifest), layers_of(smaller[UNSIGNED])
     count = len(few.products)
     ways: dict[str, Layers] = {

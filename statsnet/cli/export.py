@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--macs", metavar="N",
     help="Multiply-adds of all layers that are sampled (default: half of one step of each workload) or scaled "
-    "(50M, or half where that is less).",
+    "(default: as few as are near enough, at most 50M or a thousandth of the mix).",
 )  # fmt: skip
 @layers.scaling("With scaled layers")
 @layers.reference
@@ -64,7 +64,7 @@ def export(
     Each distinct layer stands there once; manifest.json says how often it counts, so that weighted sums are those of
     the whole. What a format cannot hold is listed in left-out.csv.
 
-    Example: statsnet export --mix cv:1 --format scalesim --layers scaled --macs 50M -o sim
+    Example: statsnet export --mix cv:1 --format scalesim --layers scaled -o sim
     """
     from statsnet.exports.registry import check_folder, write
     from statsnet.exports.registry import export as make

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from statsnet.signatures.database import ProfilesDB
     from statsnet.signatures.simulation import Reference
 
-USUAL_QUANTUM = 32
-
 reference = click.option(
     "--reference", default="roofline", show_default=True, metavar="NAME",
     help="Whose time the weights of a mix share: roofline (100 TFLOP/s, 1 TB/s), measured (where the members were), or "
@@ -35,7 +33,7 @@ def scaling(only_with: str) -> Callable[[Any], Any]:
         )  # fmt: skip
         quantum = click.option(
             "--quantum", type=Whole(1, 4096), metavar="N",
-            help=f"{only_with}: dims are multiples of this (default {USUAL_QUANTUM}).",
+            help=f"{only_with}: dims are multiples of this (default 8).",
         )  # fmt: skip
         return quantum(signed(command))
 
@@ -68,8 +66,7 @@ def reference_device(name: str, database: ProfilesDB) -> ReferenceDevice:
 
 
 def scaled_manifest(whole: Manifest, macs: int | None, quantum: int | None, signed: bool) -> Manifest:
-    """The scaled layers of a manifest, with the usual budget if none is given. Raises as `scaled` does."""
-    from statsnet.exports.scaling import scaled, usual_macs
+    """The scaled layers of a manifest. Raises as `scaled` does."""
+    from statsnet.exports.scaling import USUAL_QUANTUM, scaled
 
-    budget = usual_macs(whole) if macs is None else macs
-    return scaled(whole, macs=budget, quantum=quantum or USUAL_QUANTUM, signed=signed)
+    return scaled(whole, macs=macs, quantum=quantum or USUAL_QUANTUM, signed=signed)

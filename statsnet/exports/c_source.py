@@ -84,6 +84,8 @@ class CSource(Exporter):
             return "an operand has more than 2^31 elements" if largest > LARGEST_ELEMENTS else None
         if layer.macs is None:
             return "its products are not known"
+        if layer.communication is not None:
+            return "it is a collective, and the program runs on one processor"
         if layer.category not in STREAMED:
             return "it reads or writes at places that depend on data"
         return "its bytes are not known, or none"

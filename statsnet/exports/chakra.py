@@ -77,10 +77,19 @@ class Chakra(Exporter):
     def notes(self, manifest: Manifest) -> list[str]:
         made = ["only `statsnet import` has read these traces here: of other readers, none has been run"]
         if any(u.calls != round(u.calls) for layer in manifest.layers for u in layer.uses):
-            made.append("calls of layers whose shapes change from step to step are rounded to whole ones")
+            words = "calls of layers whose shapes change from step to step are rounded to whole ones"
+            made.append(words + _change_of_flops(manifest))
         if manifest.layer_mode != "distinct":
             made.append(f"a {manifest.layer_mode} layer stands in the trace once: its repeats are in manifest.json")
         return made
+
+
+def _change_of_flops(manifest: Manifest) -> str:
+    """What whole calls do to the FLOPs of a step."""
+    uses = [(layer, use, layer.flops or 0.0) for layer in manifest.layers for use in layer.uses]
+    exact = math.fsum(use.calls * flops for _, use, flops in uses)
+    whole = math.fsum(_calls_of(layer, use.member) * flops for layer, use, flops in uses)
+    return f": FLOPs change by {whole / exact - 1:+.2%}" if exact else ""
 
 
 def _work(cost: Cost | None) -> tuple[float | None, float | None, float | None]:

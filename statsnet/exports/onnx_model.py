@@ -46,9 +46,13 @@ class Onnx(Exporter):
         return files | {_WEIGHTS.format(dtype): pool.content(dtype) for dtype, pool in pools.items()}
 
     def notes(self, manifest: Manifest) -> list[str]:
-        return [
+        made = [
             f"opset {OPSET}; each layer has inputs and outputs of its own and stands once: nodes.csv has its repeats"
         ]
+        if refused := [name for name in map(_refused, manifest.layers) if name]:
+            names = ", no ".join(dict.fromkeys(refused))
+            made.append(f"onnxruntime refuses the model on a CPU: it has no {names}; load it with another runtime")
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,16 @@ class OnnxShapes(Exporter):
         if self.bit_widths:
             made.append("with bit widths, onnx.checker and onnxruntime reject the model")
         return made
+
+
+def _refused(layer: Layer) -> str | None:
+    """The operator and element type for which onnxruntime has no implementation on CPUs; one is enough, and it loads
+    nothing of a model. It computes float16 in float32."""
+    piece = piece_of(layer)
+    for node in piece.nodes:
+        if layer.dtype == "bfloat16" or (layer.dtype == "float64" and node.op in ("Conv", "ConvTranspose")):
+            return f"{node.op} of {layer.dtype}"
+    return None
 
 
 def _reason(layer: Layer, *, planar: bool) -> str | None:

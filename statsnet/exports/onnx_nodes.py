@@ -21,7 +21,7 @@ from statsnet.signatures.products import Product, Window
 
 def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
     """The nodes of a layer. Raises CannotHoldError with the reason. `planar`: transposed convolutions, and those of
-    more than two axes of space, are matrix products."""
+    more than two axes of space, are matrix products. In bfloat16 all convolutions are."""
     if layer.products:
         piece = Piece(layer, layer.repeats)
         for product in layer.products:
@@ -53,9 +53,15 @@ def _mean_size(layer: Layer) -> float:
     return 1.0 if math.isclose(share, 1.0, rel_tol=1e-8) else share
 
 
+def _has_conv(layer: Layer) -> bool:
+    """Of this opset, Conv takes no bfloat16; MatMul does."""
+    return layer.dtype != "bfloat16"
+
+
 def _add_product(piece: Piece, product: Product, planar: bool) -> None:
     window = product.window
-    if window is not None and len(window.kernel) <= (2 if planar else 3) and not (planar and window.transposed):
+    is_planar = window is not None and len(window.kernel) <= 2 and not window.transposed
+    if window is not None and (is_planar or (not planar and len(window.kernel) <= 3)) and _has_conv(piece.layer):
         (_add_transposed if window.transposed else _add_convolution)(piece, product, window)
         return
     batch = (product.batch,) if product.batch > 1 else ()

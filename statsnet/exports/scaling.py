@@ -25,9 +25,16 @@ from statsnet.units import plural
 
 MOST_LAYERS = 48
 
-USUAL_MACS, FEWER = 50_000_000, 2
-"""The budget if none is given, at most so many times fewer multiply-adds than one step of each member. It does not
-shrink with the suite: what a layer needs to keep a large array busy does not either."""
+FEWER = 1000
+"""If no budget is given, the smallest that is tried: so many times fewer multiply-adds than one step of each member."""
+USUAL_MACS, LEAST_FEWER = 50_000_000, 2
+"""The largest: so many multiply-adds, or FEWER times fewer where that is more, but at least LEAST_FEWER times fewer. It
+does not shrink with the suite: what a layer needs to keep a large array busy does not either."""
+NEAR_ENOUGH = 0.05
+"""No larger budget is tried once relative speeds on the usual arrays are predicted so near."""
+
+USUAL_QUANTUM = 8
+"""A coarser one leaves a small budget too few sizes to choose from."""
 
 DIGITS = 6
 """Repeats are rounded, so that the last bits of sums, which differ between processors, do not reach the files."""
@@ -58,13 +65,21 @@ class _Original:
         return self.repeats * self.product.dense_macs
 
 
-def usual_macs(manifest: Manifest) -> int:
-    """The budget for a manifest if none is given."""
-    return max(1, min(USUAL_MACS, int(manifest.suite_macs / FEWER)))
+def usual_budgets(manifest: Manifest) -> list[int]:
+    """The budgets that are tried if none is given, each twice the one before."""
+    most = min(max(USUAL_MACS, manifest.suite_macs / FEWER), manifest.suite_macs / LEAST_FEWER)
+    budget, made = min(float(USUAL_MACS), manifest.suite_macs / FEWER), []
+    while budget < most:
+        made.append(int(budget))
+        budget *= 2
+    return [*(b for b in made if b), max(1, int(most))]
 
 
-def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = True) -> Manifest:
-    """At most MOST_LAYERS scaled products, whose dense multiply-adds sum to at most `macs`.
+def scaled(
+    manifest: Manifest, *, macs: int | None = None, quantum: int = USUAL_QUANTUM, signed: bool = True
+) -> Manifest:
+    """At most MOST_LAYERS scaled products, whose dense multiply-adds sum to at most `macs`. Without a budget, the
+    smallest of `usual_budgets` that is near enough; if none is, the nearest.
 
     Dims are multiples of `quantum`, or as they were where they are smaller. If `signed`, repeats may be negative: from
     layers of several sizes, sums then reach what only larger ones do. Raises UsageError if there are no products, or if
@@ -77,15 +92,28 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = True) 
             cause="only products have multiply-adds, by which layers are scaled",
             hint="export with --layers distinct holds every layer; synthesize without --macs makes a measured proxy",
         )
+    tried: list[tuple[float, list[Layer]]] = []
+    for budget in usual_budgets(manifest) if macs is None else [macs]:
+        if layers := _layers(originals, budget, quantum, signed):
+            tried.append((_spread_of(_ratio(originals, layers)[: len(USUAL)]), layers))
+            if tried[-1][0] <= NEAR_ENOUGH:
+                break
+    if not tried:
+        raise UsageError(
+            f"no scaled layer takes as little as {budget} multiply-adds",
+            cause=f"dims are multiples of {quantum}, or as they are where they are smaller",
+            hint="give a larger --macs or a smaller --quantum",
+        )
+    return _with_words(manifest, originals, min(tried, key=lambda one: one[0])[1])
+
+
+def _layers(originals: Sequence[_Original], macs: int, quantum: int, signed: bool) -> list[Layer]:
+    """Those for one budget, the largest share of the multiply-adds first; none if it is too small for any."""
     covered = _covering(originals)
     cuts = [set(_cuts(o, quantum, macs)) for o in covered]
     sizes = np.array(sorted(set().union(*cuts)), dtype=np.int64)
     if not len(sizes):
-        raise UsageError(
-            f"no scaled layer takes as little as {macs} multiply-adds",
-            cause=f"dims are multiples of {quantum}, or as they are where they are smaller",
-            hint="give a larger --macs or a smaller --quantum",
-        )
+        return []
     wanted = np.array([o.repeats for o in originals]) @ features(dims_of([o.product for o in originals]))
     cost = np.prod(sizes, axis=1, dtype=float)
     columns = (features(sizes) / wanted * _COUNTS).T
@@ -101,7 +129,7 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = True) 
             REAL.get(original.layer.dtype, original.layer.dtype), index=index, repeats=repeats,
             macs_share=repeats * float(cost[place]) / suite_macs,
         ))  # fmt: skip
-    return _with_words(manifest, originals, layers)
+    return layers
 
 
 def _originals(manifest: Manifest) -> list[_Original]:
@@ -174,6 +202,12 @@ def features(dims: np.ndarray) -> np.ndarray:
 _COUNTS = np.array([USUAL_COUNT if design in USUAL else 1.0 for design in SPREAD] + [OPERANDS_COUNT] * 3)
 
 
+def _ratio(originals: Sequence[_Original], layers: Sequence[Layer]) -> np.ndarray:
+    """Cycles of the scaled layers by those of the suite, on each design of the spread."""
+    before = total_cycles([(o.product, o.repeats) for o in originals], SPREAD)
+    return np.asarray(total_cycles([(layer.products[0], layer.repeats) for layer in layers], SPREAD) / before)
+
+
 def _spread_of(ratio: np.ndarray) -> float:
     """The largest error of a relative speed between two designs, given the ratio of the cycles on each."""
     return float(ratio.max() / ratio.min() - 1) if ratio.min() > 0 else math.inf
@@ -183,9 +217,7 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
     """The scaled manifest, with what it leaves out, and what it does not preserve in words."""
     reasons = [(layer, why) for layer in manifest.layers if (why := layer.reason_against_products)]
     left_out = left_out_of(reasons, manifest.totals)
-    before = total_cycles([(o.product, o.repeats) for o in originals], SPREAD)
-    after = total_cycles([(layer.products[0], layer.repeats) for layer in layers], SPREAD)
-    ratio = after / before
+    ratio = _ratio(originals, layers)
     scalings = [layer.scaling for layer in layers if layer.scaling]
     moved = max((abs(s.prediction.largest_change) for s in scalings), default=0.0)
     macs = math.fsum(s.macs_share for s in scalings)

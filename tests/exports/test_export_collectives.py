@@ -14,6 +14,7 @@ from synthesis_builders import mix_of, small_signature
 from statsnet.blocks.collective import IN_PLACE, OPERATORS, WITHOUT_DATA
 from statsnet.errors import FileFormatError
 from statsnet.exports.build_manifest import manifest_of_signature
+from statsnet.exports.c_source import CSource
 from statsnet.exports.chakra import Chakra
 from statsnet.exports.collectives import attributes, clusters_of
 from statsnet.exports.manifest import Communication, manifest_json
@@ -121,6 +122,7 @@ def test_a_proxy_s_manifest_holds_what_its_processes_send(tmp_path: Path) -> Non
     layers = {layer.operator: layer for layer in manifest_of_proxy(opened).layers}
     assert {*OPERATORS.values()} < layers.keys()
     assert layers["c10d.allreduce_.default"].bytes_written == OWN
+    assert "a collective" in (CSource().reason_against(layers["c10d.allreduce_.default"]) or "")
 
 
 @pytest.mark.parametrize(

@@ -232,3 +232,20 @@ def test_zigzag_counts_each_layer_as_often_as_it_repeats(tmp_path: Path) -> None
         write(export(OnnxShapes(), manifest_of_signature(counted, name)), tmp_path / name)
     cycles = [zigzag_cycles(python, tmp_path / name, "tpu_like") for name in ("once", "twice")]
     assert cycles[0] >= 64 * 32 * 16 / 32**2 and cycles[1] == 2 * cycles[0]
+
+
+def test_what_onnxruntime_refuses_is_said() -> None:
+    """It has no convolutions of 64 bits on CPUs, but has products of them."""
+    images, filters = (tensor(*shape, dtype="float64") for shape in ((1, 4, 8, 8), (4, 4, 3, 3)))
+    asked = {"conv": convolution(images, filters, padding=1), "product": mm(8, 8, 8)}
+    notes = {name: " ".join(Onnx().notes(manifest_of_signature(signature(one), name))) for name, one in asked.items()}
+    assert "has no Conv of float64" in notes["conv"] and "refuses" not in notes["product"]
+
+
+@pytest.mark.parametrize("exporter", [Onnx(), OnnxShapes()], ids=["onnx", "onnx-shapes"])
+def test_convolutions_of_bfloat16_are_matrix_products(exporter: Onnx | OnnxShapes) -> None:
+    """ONNX's Conv takes none of it before opset 22, and they would be most of a model."""
+    images, filters = (tensor(*shape, dtype="bfloat16") for shape in ((1, 4, 8, 8), (6, 4, 3, 3)))
+    made = export(exporter, manifest_of_signature(signature(convolution(images, filters, padding=1)), "one"))
+    (node,) = made.files["nodes.csv"].decode().splitlines()[1:]
+    assert not made.left_out and ",MatMul," in node and float(node.split(",")[-1]) == 64 * 6 * 4 * 9

@@ -17,7 +17,7 @@ from statsnet.exports.chakra import Chakra
 from statsnet.exports.manifest import Manifest, manifest_json
 from statsnet.exports.pursuit import choose
 from statsnet.exports.registry import export
-from statsnet.exports.scaling import USUAL_MACS, scaled, sizes_of_axis, usual_macs
+from statsnet.exports.scaling import USUAL_MACS, scaled, sizes_of_axis, usual_budgets
 from statsnet.exports.systolic import DATAFLOWS, SPREAD, Design, total_cycles
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix
@@ -39,7 +39,7 @@ def test_cycles_follow_the_suite_on_designs_that_were_not_looked_at() -> None:
     """Every pair of designs that differ by more than 5 % is ordered alike, and relative speeds are within 10 %."""
     assert not set(UNSEEN) & set(SPREAD)
     suite = mixed()
-    proxy = scaled(suite, macs=50_000_000, quantum=32)
+    proxy = scaled(suite)
     before, after = cycles_of(suite, UNSEEN), cycles_of(proxy, UNSEEN)
     ratio = after / before
     assert ratio.max() / ratio.min() < 1.10
@@ -149,9 +149,21 @@ def test_signed_repeats_come_nearer_with_fewer_multiply_adds() -> None:
     assert errors[1] < 0.7 * errors[0]
 
 
-def test_the_usual_budget_does_not_shrink_with_the_suite() -> None:
-    assert usual_macs(mixed()) == USUAL_MACS
-    assert usual_macs(manifest_of_signature(signature(mm(8, 8, 8)), "tiny")) == 8**3 // 2
+def test_usual_budgets_grow_from_a_thousandth_of_the_suite() -> None:
+    """To the usual one; to a thousandth of a large suite; to half of a small one."""
+    small = manifest_of_signature(signature(mm(1000, 1000, 3660)), "small")
+    large = manifest_of_signature(signature(mm(10_000, 10_000, 2000)), "large")
+    assert usual_budgets(small) == [3_660_000, 7_320_000, 14_640_000, 29_280_000, USUAL_MACS]
+    assert usual_budgets(large) == [USUAL_MACS, 2 * USUAL_MACS, 200_000_000]
+    assert usual_budgets(manifest_of_signature(signature(mm(8, 8, 8)), "tiny"))[-1] == 8**3 // 2
+
+
+def test_no_larger_budget_is_taken_than_is_needed() -> None:
+    suite = manifest_of_signature(signature(mm(2048, 512, 256), mm(2048, 256, 64)), "towers")
+    made = scaled(suite)
+    error = float(made.not_preserved[0].split("within ")[1].split("%")[0])
+    assert error <= 5 and made.totals.simulated_macs < suite.suite_macs / 4
+    assert scaled(suite, macs=round(made.totals.simulated_macs)) == made
 
 
 @pytest.mark.parametrize(
