@@ -96,6 +96,9 @@ class BlockKind(ABC):
     mixes: ClassVar[bool] = False
     """True if the output has both signs and a size of about one for any input, as random weights make it."""
 
+    memory_bound: ClassVar[bool] = False
+    """True if its time goes by what it reads and writes, whatever it computes."""
+
     @abstractmethod
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         """Full-size configuration for a run of operators tied by data flow; None if this kind cannot stand for the

@@ -36,6 +36,7 @@ class Norm(Block):
 
 class NormKind(BlockKind):
     name = "norm"
+    memory_bound = True
     module = Norm
     mixes = True
 

@@ -113,6 +113,7 @@ def _power_of(exponent: Any) -> str:
 
 class PointwiseKind(BlockKind):
     name = "pointwise"
+    memory_bound = True
     module = Pointwise
     helpers = (side_input, FUNCTIONS)
 

@@ -37,6 +37,7 @@ class Pool(Block):
 
 class PoolKind(BlockKind):
     name = "pool"
+    memory_bound = True
     module = Pool
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:

@@ -97,6 +97,7 @@ class _ShapeKind(BlockKind):
 
 class TransposeKind(_ShapeKind):
     name = "transpose"
+    memory_bound = True
     module = Transpose
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:

@@ -25,6 +25,7 @@ class Softmax(Block):
 
 class SoftmaxKind(BlockKind):
     name = "softmax"
+    memory_bound = True
     module = Softmax
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:

@@ -44,8 +44,8 @@ class BlockCosts:
     A block that was part of a measured network has the times that it took there. The other blocks' times are scaled by
     how much the measured blocks' times changed from alone to in place: by shape, or else by kernel class.
 
-    The time of a training step with nothing to do (`idle_s`, from `MeasureIdleStep`) is in every block's measurement,
-    but only once in a network. So it is subtracted from each block.
+    The time of a training step with nothing to do (`idle_s`, from `MeasureIdleStep`) is in every block's measurement
+    (once in that of a row of blocks), but only once in a network. So it is subtracted from each block.
     """
 
     item_bytes: int
@@ -81,24 +81,26 @@ class BlockCosts:
         idle_s: Mapping[str, float] | None = None,
     ) -> BlockCosts:
         """From candidates that were measured alone."""
-        item_bytes = ITEM_SIZE[dtype]
+        item_bytes, idle_s = ITEM_SIZE[dtype], dict(idle_s or {})
         known: dict[str, Placed] = {}
         block_loads: dict[str, StepLoad] = {}
         optimizer_loads: dict[str, StepLoad] = {}
         for candidate, measurement in measured:
             plain = Placed(kind=candidate.kind, config=candidate.config)
-            load = load_of_part(measurement.block)
+            others = 1.0 - 1.0 / measurement.in_a_row  # their share of what a row has of the idle time
+            load = _delayed(load_of_part(measurement.block), others * idle_s.get(_entered(plain), 0.0))
             groups = _with_distinct_weights(plain, load.groups, item_bytes)
             block_loads[plain.identity] = replace(load, groups=groups)
             if measurement.block.operators:  # parameters alone have none without their optimizer's step
                 known[plain.key] = plain
             if measurement.optimizer.operators:
                 stepped = replace(plain, optimizer=candidate.optimizer)
-                optimizer_loads[stepped.key] = load_of_part(measurement.optimizer)
+                delay_s = others * idle_s.get(candidate.optimizer or "", 0.0)
+                optimizer_loads[stepped.key] = _delayed(load_of_part(measurement.optimizer), delay_s)
                 known[stepped.key] = stepped
         return cls(
             item_bytes=item_bytes,
-            idle_s=dict(idle_s or {}),
+            idle_s=idle_s,
             known=known,
             placed=tuple(known[key] for key in sorted(known)),
             block_loads=block_loads,
@@ -275,9 +277,8 @@ class BlockCosts:
     def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the block that it is derived from, unless it repeats
         calls."""
-        enters_autograd = not KINDS[placed.kind].ends_tower(placed.config)
         identity, repeated = self._measured_alone(placed.identity)
-        time_s = repeated * self._beyond_idle_s(self.block_loads[identity], "block" if enters_autograd else "")
+        time_s = repeated * self._beyond_idle_s(self.block_loads[identity], _entered(placed))
         if placed.key in self.optimizer_loads:
             time_s += self._beyond_idle_s(self.optimizer_loads[placed.key], placed.optimizer or "")
         return time_s
@@ -323,6 +324,15 @@ class BlockCosts:
             return self.block_loads[identity].groups
         resized = self.resized[identity]
         return resized_groups(self._groups_alone(resized.origin), resized, self.overheads)
+
+
+def _entered(block: Placed) -> str:
+    """What of the idle step a block's measurement holds, beside its optimizer's."""
+    return "" if KINDS[block.kind].ends_tower(block.config) else "block"
+
+
+def _delayed(load: StepLoad, time_s: float) -> StepLoad:
+    return replace(load, framework_s=load.framework_s + time_s)
 
 
 def _with_distinct_weights(

@@ -74,13 +74,15 @@ class BlockPart:
 class BlockMeasurement:
     """One use of a block outside of any network, in turn with others. `launches` are a GPU's kernels in their order,
     each with the index of its operators among those of both parts. `reference_latency_s` is the reference network's
-    step meanwhile. `refused` is the exception of a block that does not run; nothing can be made of it."""
+    step meanwhile. `refused` is the exception of a block that does not run; nothing can be made of it. It was measured
+    `in_a_row` with so many like it, which entered and left autograd, and an optimizer's step, together."""
 
     block: BlockPart
     optimizer: BlockPart
     launches: tuple[Launch, ...] | None = None
     reference_latency_s: float | None = None
     refused: str | None = None
+    in_a_row: int = 1
 
     @classmethod
     def of_refused(cls, error: Exception) -> BlockMeasurement:
@@ -102,8 +104,8 @@ class BlockMeasurement:
         return sum(part.operator_time_s for part in self.parts)
 
     def of_one(self, blocks: int) -> BlockMeasurement:
-        """The mean of so many blocks, where this is their sum."""
-        return replace(self, block=self.block.of_one(blocks), optimizer=self.optimizer.of_one(blocks))
+        """The mean of so many blocks in a row, where this is their sum."""
+        return replace(self, block=self.block.of_one(blocks), optimizer=self.optimizer.of_one(blocks), in_a_row=blocks)
 
     def at(self, speed: MachineSpeed) -> BlockMeasurement:
         """The same at this speed of the machine."""

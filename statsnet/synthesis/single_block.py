@@ -20,20 +20,16 @@ INDICES = 6
 """So many different indices take turns."""
 
 
-IN_A_ROW = 4
-"""A block that hands on what it reads, and has no weights of a product, is measured as one of so many in a tower. Such
-operators take as long as their memory: what the block before has written lies in the caches, and what it has freed is
-written next. An addition of a bias to 2.6 MB takes several times as long by itself, on memory that the system hands out
-for the first time."""
-
-WITH_PRODUCTS = frozenset({"conv", "deconv", "linear", "recurrent", "attention", "batched_matmul"})
-"""Kinds whose time does not go by their memory."""
+ROW = 4
+"""A memory-bound block that hands on what it reads is measured as one of so many in a tower: there it reads what the
+block before has just written, and writes where that one has just freed memory. With more of them, the first one, which
+does not, would count even less, but blocks take longer to measure."""
 
 
 def in_a_row(placed: Placed, device: str) -> int:
     """How many of a block to measure in one tower. On a GPU, one: its launches are measured by `uses`."""
-    chained = device == "cpu" and placed.kind not in WITH_PRODUCTS and follows_itself(placed)
-    return IN_A_ROW if chained else 1
+    chained = device == "cpu" and KINDS[placed.kind].memory_bound and follows_itself(placed)
+    return ROW if chained else 1
 
 
 class SingleBlock:

@@ -126,6 +126,15 @@ def test_what_a_step_takes_with_nothing_to_do_is_no_blocks() -> None:
     assert costs.idle(["sgd"]).framework_s == pytest.approx(6.5e-4)
 
 
+def test_a_row_of_blocks_holds_the_idle_step_once() -> None:
+    """Four in a row, which take 0.1 ms each beyond the idle step's 0.2 ms."""
+    idle_s = {"block": 2e-4, "sgd": 4e-4}
+    row = alone(part("k", 0.004, 6e-4), part("o", 0.002, 8e-4)).of_one(4)
+    costs = costs_of((linear(4, "sgd"), row), idle_s=idle_s)
+    assert between_s(costs, linear(4)) == pytest.approx(1e-4)
+    assert between_s(costs, linear(4, "sgd")) == pytest.approx(1e-4 + 1e-4)
+
+
 def test_no_operator_follows_another_at_once() -> None:
     """Where a block's measurement was the luckier one."""
     costs = costs_of((linear(40), alone(part("k", 0.001, 1e-4))), idle_s={"block": 2e-4})
