@@ -26,8 +26,8 @@ WEIGHTS = {
     "kernel_class": 3.0,
     "kernel_shape": 1.0,
     "intensity": 0.8,
-    "flops": 2.0,
-    "bytes": 2.0,
+    "flops": 1.0,
+    "bytes": 0.5,
     "class_flops": 1.0,
     "shape_flops": 0.7,
     "class_bytes": 0.5,
@@ -48,7 +48,10 @@ cumulative share per bin: the sum over bins is the earth mover's distance. `clas
 (overhead.py): settings hardly change them. They weigh much because a category's share counts in several groups. `fused`
 is the share of time by category in operators that a compiler would merge with the one before. The weights of `device`,
 `recorded` and `counter` are spread over all devices and all known counters. `recorded` is the time on a real device
-that was recorded; such devices take the place of the modelled ones. `risk` is the time × the risk of operators that
+that was recorded; such devices take the place of the modelled ones. `flops` and `bytes` are totals, and weigh little:
+many of a suite's small operators find their operands in the caches, which no proxy's do so often, and to reach their
+bytes it would take more operators of other classes. With 2 for both, kernel classes of two mixes were 2 to 4 points
+farther off, and the modelled devices' factors up to twice as far. `risk` is the time × the risk of operators that
 stand for larger or smaller ones (elsewhere.py). `launches` are calls per second ÷ the target's, times
 the target's framework time: a short step makes several times as many, and that should matter as much as this time.
 `loops` are bytes per second ÷ the target's in kernel classes of LOOPS, in inference."""
