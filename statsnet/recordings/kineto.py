@@ -6,12 +6,11 @@ The recording's events go the way of a live profile's: nested, joined to their k
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.measure.device_kernels import Kernel, busy_s
@@ -211,9 +210,9 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
     step_s = max(line.step_s, busy_s(events.on_device))
     implementations = [_implementation(kernels, device, has_kernels) for kernels in line.op_kernels]
     for i, call in enumerate(calls):
-        _name_by_kernels(call, found.events[i], implementations[i])
         call.time_s = 0.0 if call.metadata else line.op_time_s[i]
-        call.is_lost = device == "cuda" and not call.metadata and _lost(found, i)
+        call.is_lost = device == "cuda" and not call.metadata and _lost(found.events[i])
+        _name_by_kernels(call, found.events[i], implementations[i])
         if call.is_lost or (device == "cuda" and not call.metadata and not has_kernels):
             call.time_s = None
     return StepTrace(
@@ -236,20 +235,25 @@ def _name_by_kernels(call: OpCall, event: Event, family: str) -> None:
     is_known = namespace(call.op) in ("aten", "prims") or categorize(call.op, call.phase) != "other"
     if is_known or not isinstance(event, RecordedEvent):
         return
-    told = told_by_kernels(family, event.arguments)
+    kernels = [kernel.name for part in _within(event) for kernel in part.kernels]
+    told = told_by_kernels(family, kernels, event.arguments)
     if told is not None:
-        call.op, call.args, call.outputs, call.is_counted = told.op, told.args, told.outputs, told.complete
+        call.op, call.args, call.outputs = told.op, told.args, told.outputs
+        call.is_counted = told.complete and not call.is_lost  # a kernel that was lost may do as much
 
 
-def _lost(found: RecordedCalls, index: int) -> bool:
+def _lost(event: Event) -> bool:
     """Whether kernels of the call have no times."""
-    stack: list[Any] = [found.events[index]]
+    return any(getattr(part, "lost", 0) for part in _within(event))
+
+
+def _within(event: Event) -> Iterator[Event]:
+    """The event and all inside it."""
+    stack = [event]
     while stack:
         event = stack.pop()
-        if getattr(event, "lost", 0):
-            return True
+        yield event
         stack.extend(event.children)
-    return False
 
 
 def _implementation(kernels: list[Kernel], device: str, has_kernels: bool) -> str:

@@ -16,7 +16,10 @@ from statsnet.errors import FileFormatError
 from statsnet.recordings.imported import Imported
 from statsnet.recordings.kineto import read_kineto
 
-STEP = training_step()
+PRODUCT, FLASH = "Cijk_Alik_Bljk_BBS_BH_MT256x224x64", "void flash::flash_fwd_kernel<64>(int)"
+HALF = "c10::BFloat16"
+FOREIGN = operator("acme::rank", 1700, 20, [[64, 128], [128, 256], []], [HALF, HALF, "Scalar"], ["", "", "True"])
+STEP = [*training_step(), FOREIGN, *launch(6, 1705, PRODUCT, 1710, 5)]
 NUMBERS = st.sampled_from([0, -1, 1, 7, 1e-9, 1000, 1040.5, 2**31, 2**63, "12", "x", None, True, [1]])
 CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "ts": NUMBERS, "dur": NUMBERS, "pid": st.sampled_from([0, 100, "a", None]), "cat": st.sampled_from(
@@ -26,7 +29,8 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
 }  # fmt: skip
 ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "correlation": NUMBERS, "stream": NUMBERS, "grid": NUMBERS,
-    "Input Dims": st.sampled_from([[], [[]], [[0, 3], [3, 0]], [[64, 128], [128, 256]], [[-4, 2]], "x", None]),
+    "Input Dims": st.sampled_from([[], [[]], [[0, 3], [3, 0]], [[64, 128], [128, 256]], [[-4, 2]], [[4, 8, 0], [0, 3]],
+                                   [[2**50, 1], [1, 2**50]], "x", None]),
     "Input type": st.sampled_from([[], ["float", "float"], ["Half"], ["c10::BFloat16", "int"], None]),
 }  # fmt: skip
 CHANGE = st.tuples(
@@ -79,6 +83,24 @@ def test_a_compressed_file_that_ends_anywhere(tmp_path: Path, end: int) -> None:
     with pytest.raises(FileFormatError) as refused:
         read_kineto(tmp_path / "t.json.gz")
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("kernel", [PRODUCT, FLASH])
+@pytest.mark.parametrize(
+    "dims",
+    [
+        [[4, 8, 0], [0, 3]], [[0, 0], [0, 0]], [[2**50, 1], [1, 2**50]], [[0, 5], [5], [5, 0]], [[1] * 16] * 2,
+        [[0] * 4] * 3, [[2**25, 2**25, 1, 1]] * 3, [[2**50, 0, 1, 1]] * 3, [[0, 0, 0]] * 5, [[5], [5], [5]],
+        [[1] * 17, [1], [None], "x", {}],
+    ],
+)  # fmt: skip
+def test_an_operator_of_another_library_with_sizes_that_cannot_be(tmp_path: Path, kernel: str, dims: Any) -> None:
+    values = ["", "", "", "0.5", "True", "-1"]
+    called = operator("acme::rank", 1010, 50, dims, [HALF] * len(dims), values)
+    found, hint = read(write(tmp_path / "t.json", [step(1, 1000, 500), called, *launch(1, 1015, kernel, 1020, 5)]))
+    assert hint
+    if found is not None:
+        check(found)
 
 
 def test_kernels_of_one_number_are_each_counted_once(tmp_path: Path) -> None:
