@@ -217,7 +217,7 @@ def presilicon_svg(rows: Sequence[PresiliconRow]) -> str:
             places = [place + (number - 2) * WIDTH for place in range(len(mixes))]
             axes.bar(places, [error[mix] for mix in mixes], WIDTH, color=COLOURS[number], label=way)
         axes.axhline(10.0, color=GREY, linewidth=0.8, linestyle="--")
-        axes.set(yscale="log", ylim=(1.0, 2000.0), ylabel="largest error of a relative speed")
+        axes.set(yscale="log", ylim=(0.5, 2000.0), ylabel="largest error of a relative speed")
         axes.yaxis.set_ticks([1, 10, 100, 1000])
         axes.yaxis.set_ticks([], minor=True)
         axes.yaxis.set_major_formatter("{x:g} %")

@@ -29,7 +29,7 @@ def scaling(only_with: str) -> Callable[[Any], Any]:
     def added(command: Any) -> Any:
         signed = click.option(
             "--signed/--unsigned", default=True, show_default=True,
-            help=f"{only_with}: may some layers count negatively? In inference that comes nearer to the mix.",
+            help=f"{only_with}: may some layers count negatively? That takes fewer multiply-adds.",
         )  # fmt: skip
         quantum = click.option(
             "--quantum", type=Whole(1, 4096), metavar="N",

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     type=options.Duration(),
     metavar="TIME",
     help=(
-        "Step time of the proxy (default: that of the suite ÷ the compression, but at least 40 ms, in "
-        "training 80 ms, of a short suite half of its time, and never less than 20 ms; on a "
-        "GPU one call of each of the 44 operators that take the most time, between 20 and 50 ms)."
+        "Step time of the proxy. Default: that of the suite ÷ the compression, but at least 40 ms (training: 80 ms). "
+        "Of a suite below twice that: half of its time. Never less than 20 ms. "
+        "On a GPU: one call of each of the 44 operators that take the most time, 20 to 50 ms."
     ),
 )
 @click.option(

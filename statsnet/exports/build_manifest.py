@@ -113,7 +113,7 @@ def _part(
         raise UsageError(
             f"a step of '{name}' takes more than {LONGEST_S:.0g} s on the reference device",
             cause="no step takes thirty years",
-            hint="leave it out of the mix",
+            hint="take a signature of sizes that run" if alone else "leave it out of the mix",
         )
     return _Part(
         name=name,

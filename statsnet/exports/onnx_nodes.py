@@ -54,7 +54,7 @@ def _mean_size(layer: Layer) -> float:
 
 
 def _has_conv(layer: Layer) -> bool:
-    """Of this opset, Conv takes no bfloat16; MatMul does."""
+    """Whether this opset's Conv takes the layer's dtype."""
     return layer.dtype != "bfloat16"
 
 

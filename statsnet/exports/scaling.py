@@ -26,10 +26,12 @@ from statsnet.units import plural
 MOST_LAYERS = 48
 
 FEWER = 1000
-"""If no budget is given, the smallest that is tried: so many times fewer multiply-adds than one step of each member."""
+"""If no budget is given, the smallest that is tried has so many times fewer multiply-adds than one step of each member,
+or USUAL_MACS if that is less."""
 USUAL_MACS, LEAST_FEWER = 50_000_000, 2
-"""The largest: so many multiply-adds, or FEWER times fewer where that is more, but at least LEAST_FEWER times fewer. It
-does not shrink with the suite: what a layer needs to keep a large array busy does not either."""
+"""The largest budget is USUAL_MACS, or a thousandth (1 / FEWER) of a suite above 50 GMAC, but never more than half
+(1 / LEAST_FEWER) of the suite. It does not shrink with the suite: what a layer needs to keep a large array busy does
+not either."""
 NEAR_ENOUGH = 0.05
 """No larger budget is tried once relative speeds on the usual arrays are predicted so near."""
 

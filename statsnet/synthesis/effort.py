@@ -22,7 +22,8 @@ class Effort:
     """Processes that measure each network. Samples of one network differ by several percent; of two, one that was
     disturbed is left out, and of three, two outvote it."""
     confirming: tuple[int, ...]
-    """New processes that measure the finished network; the next number if its step time differs from its round's."""
+    """New processes that measure the finished network; the next number if its step time differs from its round's, or
+    some operators took much longer than there."""
     candidates: int
     """Most blocks that are measured."""
     block_processes: int

@@ -9,6 +9,7 @@ import pytest
 from cli_support import GOLDEN, ROOT, Cli, write_proxy
 
 from statsnet.cli import main
+from statsnet.exports.scaling import USUAL_MACS, USUAL_QUANTUM
 from statsnet.signatures.storage import load_signature
 
 MIX = "recsys/dlrm:0.5,cv/resnet50:0.5"
@@ -76,6 +77,16 @@ def test_bad_requests_are_one_sentence(
     assert main(["export", *arguments]) == 2
     printed = capsys.readouterr()
     assert message in printed.err and printed.out == "" and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["export", "synthesize"])
+def test_help_names_the_usual_quantum_and_budget(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands write them out, as importing them takes long."""
+    assert main([command, "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"(default {USUAL_QUANTUM})" in text
+    if command == "export":
+        assert f"at most {USUAL_MACS // 10**6}M or" in text
 
 
 def test_bad_files_and_folders_are_refused(
