@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
 import threading
@@ -25,8 +26,6 @@ from statsnet.measure.ray_held import AtWork
 
 ANSWER_LIMIT_S = 60.0
 """A node that starts no worker within this time, after one has ended there, counts as gone."""
-
-LOOK_LIMIT_S = 20.0
 
 CONNECT_LIMIT_S = 10.0
 
@@ -162,6 +161,8 @@ class RayCluster:
         self._run_errand = ray.remote(ray_worker.run_errand)
         self._answer = ray.remote(ray_worker.answer)
         self._at_work = ray.remote(ray_held.at_work)
+        self._suffix = f"-{secrets.token_hex(4)}"
+        """Ends the names of our tasks, so that they are told apart from those of other commands."""
 
     def nodes(self) -> list[Node]:
         """Those that are alive, by name; nodes of one machine are told apart by their ids."""
@@ -177,15 +178,21 @@ class RayCluster:
 
     def send(self, message: bytes, share: Share, name: str = "run_errand") -> Any:
         """Have an errand run on a node, as soon as its share of the node is free; returns Ray's reference. `name` is
-        what Ray calls the task."""
-        return self._on(self._run_errand, share, message, name=name)
+        what Ray calls the task, with our suffix."""
+        return self._on(name, self._run_errand, share, message)
 
-    def _on(self, function: Any, share: Share, *arguments: Any, **options: Any) -> Any:
+    def _on(self, name: str, function: Any, share: Share, *arguments: Any) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         there = NodeAffinitySchedulingStrategy(share.node, soft=False)
-        options |= {"num_cpus": share.cpus, "num_gpus": share.gpus, "scheduling_strategy": there, "max_retries": 0}
-        return function.options(**options).remote(*arguments)
+        placed = function.options(
+            name=f"{name}{self._suffix}",
+            num_cpus=share.cpus,
+            num_gpus=share.gpus,
+            scheduling_strategy=there,
+            max_retries=0,
+        )
+        return placed.remote(*arguments)
 
     def wait(self, references: Sequence[Any], number: int, timeout_s: float) -> list[Any]:
         """Those that have ended, when so many have or the time is over."""
@@ -202,20 +209,24 @@ class RayCluster:
             with contextlib.suppress(Exception):  # the cluster may be gone
                 self._ray.cancel(reference, force=True)
 
-    def at_work(self, nodes: Iterable[str]) -> dict[str, AtWork]:
-        """What each of these nodes works at; without those that do not tell in time."""
-        asked = {self._on(self._at_work, Share(node=node)): node for node in nodes}
+    def ask(self, nodes: Iterable[str]) -> dict[Any, str]:
+        """Have each of these nodes tell what it works at; returns Ray's references, with the nodes."""
+        return {self._on("at_work", self._at_work, Share(node=node), self._suffix): node for node in nodes}
+
+    def told(self, asked: dict[Any, str], timeout_s: float = 0.0) -> dict[str, AtWork]:
+        """What those nodes work at that have told it by then. Their references are taken out of `asked`."""
         found = {}
-        for ref in self.wait([*asked], len(asked), LOOK_LIMIT_S) if asked else []:
+        for ref in self.wait([*asked], len(asked), timeout_s) if asked else []:
+            node = asked.pop(ref)
             with contextlib.suppress(self.errors.RayError):
                 own, others = self.get(ref)
-                found[asked[ref]] = AtWork(own=tuple(own), others=tuple(others))
+                found[node] = AtWork(own=tuple(own), others=tuple(others))
         return found
 
     def answers(self, node: str) -> bool:
         """Whether a node still starts workers."""
         try:
-            ping = self._on(self._answer, Share(node=node))
+            ping = self._on("answer", self._answer, Share(node=node))
             return bool(self.wait([ping], 1, ANSWER_LIMIT_S) and self.get(ping))
         except self.errors.RayError:
             return False

@@ -22,7 +22,7 @@ from statsnet.measure.engine import Asked, Done, Fleet, LeftOut, Place
 from statsnet.measure.errand import Errand, RunJob
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.ray_cluster import Node, RayCluster, Share
-from statsnet.measure.ray_held import HeldNodes, Sent
+from statsnet.measure.ray_held import LOOK_LIMIT_S, HeldNodes, Sent
 from statsnet.measure.task import Context, Task
 from statsnet.progress import Progress, Report, silent
 
@@ -84,7 +84,9 @@ class RayEngine:
             probes[self._cluster.send(ray_worker.packed(_probe(kind)), share)] = node, kind
         places: list[Place] = []
         answered = self._cluster.wait([*probes], len(probes), ray_errors.PROBE_LIMIT_S) if probes else []
-        at_work = self._cluster.at_work({node.id for ref, (node, _) in probes.items() if ref not in answered})
+        asked = self._cluster.ask({node.id for ref, (node, _) in probes.items() if ref not in answered})
+        at_work = self._cluster.told(asked, LOOK_LIMIT_S)
+        self._cluster.end([*asked])
         for ref, (node, kind) in probes.items():
             if ref in answered:
                 found = self._described(ref, node, kind)
@@ -131,6 +133,7 @@ class RayEngine:
         ended = 0
         try:
             while waiting or running:
+                self._take_back(asked, waiting, running, failed)
                 for index in [i for i in waiting if not self._open(asked[i], failed.get(i))]:
                     waiting.remove(index)
                     ended += 1
@@ -141,7 +144,6 @@ class RayEngine:
                     continue
                 report(Progress(stage=_stage(asked, [*running.values()]), done=ended / len(asked)))
                 answered = self._cluster.wait([*running], 1, LOOK_S)
-                self._take_back(asked, waiting, running, failed, answered)
                 for ref in answered:
                     sent = running.pop(ref)
                     index, place = sent.index, sent.place
@@ -157,6 +159,7 @@ class RayEngine:
                         yield done
         finally:
             self._cluster.end([*running])
+            self._held.end()
 
     def _node(self, place: Place) -> str:
         return self._shares[place.id].node
@@ -199,14 +202,13 @@ class RayEngine:
         waiting: deque[int],
         running: dict[Any, Sent],
         failed: Mapping[int, Done[Any]],
-        answered: Sequence[Any],
     ) -> None:
         """Let what waits at a node that another job holds wait for any node again, unless all are held. A node for
-        which it has waited too long is left out."""
+        which it has waited too long is left out. What has begun or ended there is left alone."""
         self._held.look(running.values())
         some_free = {share.node for share in self._shares.values()} - self._lost.keys() - self._held.nodes
         for ref, sent in [*running.items()]:
-            if sent.node not in self._held.nodes or sent.has_begun or ref in answered:
+            if sent.node not in self._held.nodes or sent.has_begun or self._cluster.wait([ref], 1, 0.0):
                 continue
             if some_free and sent.node not in self._lost and (held := self._held.too_long(sent.node)):
                 self._lost[sent.node] = ray_errors.held_too_long(sent.place, held)

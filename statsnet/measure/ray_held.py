@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 BEGINS_WITHIN_S = 30.0
 """An errand that has not begun by then is looked for, and again after as long. A worker starts in seconds."""
 
+LOOK_LIMIT_S = 20.0
+"""What a node tells of its work later than this is old."""
+
 HELD_LIMIT_S = 300.0
 """What only one node can do does not wait for longer there, if there are nodes that others do not hold."""
 
@@ -25,32 +28,34 @@ LONGEST_NAME = 70
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtWork:
-    """What a node works at: the names of the tasks of our own job, and the tasks and reservations of others."""
+    """What a node works at: the names of our own tasks, and the tasks and reservations of others."""
 
     own: tuple[str, ...]
     others: tuple[str, ...]
 
 
-def at_work() -> tuple[list[str], list[str]]:
-    """The fields of AtWork, for the node whose worker runs this. Ray names its workers' processes by their tasks; only
-    its dashboard, which is often not there, could tell more."""
+def at_work(suffix: str) -> tuple[list[str], list[str]]:
+    """The fields of AtWork, for the node whose worker runs this. The names of our own tasks end with `suffix`: a
+    worker that was started before its job does not know its job's id.
+
+    Ray names its workers' processes by their tasks; only its dashboard, which is often not there, could tell more.
+    """
     import psutil  # Ray brings it along
     import ray
 
-    context = ray.get_runtime_context()
     this, own, others = psutil.Process(), list[str](), list[str]()
     commands = _commands()
     for worker in this.parent().children():
         with contextlib.suppress(psutil.Error, IndexError):
             kind, _, task = worker.cmdline()[0].partition("::")
-            job = worker.environ().get("RAY_JOB_ID")
+            job = worker.environ().get("RAY_JOB_ID")  # Ray's own helpers have none
             if worker == this or kind != "ray" or not job or task == "IDLE":
                 continue
-            if job == context.get_job_id():
-                own.append(task)
+            if task.endswith(suffix):
+                own.append(task.removesuffix(suffix))
             else:
-                others.append(f"{task} ({commands.get(job, f'job {job}')})")
-    return own, others or list(_reservations(context.get_node_id()))
+                others.append(f"{task} ({commands[job]})" if job in commands else task)
+    return own, others or list(_reservations(ray.get_runtime_context().get_node_id()))
 
 
 def _commands() -> dict[str, str]:
@@ -58,17 +63,17 @@ def _commands() -> dict[str, str]:
     with contextlib.suppress(Exception):  # no public interface tells it without Ray's dashboard
         from ray._private.state import state
 
-        return {job["JobID"]: job["Entrypoint"] for job in state.job_table() if job.get("Entrypoint")}
+        return {job["JobID"]: job.get("Entrypoint") or f"job {job['JobID']}" for job in state.job_table()}
     return {}
 
 
 def _reservations(node: str) -> Iterator[str]:
-    """They hold a node without a process there."""
+    """They hold a node without a process there. Ray goes on listing those that have ended."""
     from ray.util import placement_group_table
 
     tables: dict[str, dict[str, Any]] = placement_group_table()
     for group, table in tables.items():
-        if node in table.get("bundles_to_node_id", {}).values():
+        if table.get("state") != "REMOVED" and node in table.get("bundles_to_node_id", {}).values():
             yield f"placement group {table.get('name') or group}"
 
 
@@ -86,9 +91,10 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Since when a node is held, and by whom."""
+    """By whom a node is held, and since when; the node last told it at `until_s`."""
 
     since_s: float
+    until_s: float
     others: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -104,40 +110,54 @@ class HeldNodes:
         self._cluster, self._note = cluster, note
         self._held: dict[str, Held] = {}
         self._told: set[str] = set()
-        self._looked_s = time.monotonic()
+        self._asked: dict[Any, str] = {}
+        self._asked_s = time.monotonic()
 
     @property
     def nodes(self) -> Set[str]:
         return self._held.keys()
 
     def look(self, sent: Collection[Sent]) -> None:
-        """Ask the nodes on which errands should have begun, and those that were held, what they work at."""
+        """Hear what nodes tell of their work, and ask those on which errands should have begun, and those that were
+        held. Nothing is waited for: who answers is heard at a later look."""
         now_s = time.monotonic()
+        told = self._cluster.told(self._asked) if now_s - self._asked_s < LOOK_LIMIT_S else {}
+        for each in sent:
+            each.has_begun |= each.node in told and each.name in told[each.node].own
         late = [s for s in sent if not s.has_begun and now_s - s.since_s >= BEGINS_WITHIN_S]
-        if now_s - self._looked_s < BEGINS_WITHIN_S or not (late or self._held):
+        waiting = {s.node: s.place.name for s in late}
+        for node, work in told.items():
+            self._hear(node, work, waiting.get(node))
+        nodes = waiting.keys() | self._held.keys()
+        if nodes and now_s - self._asked_s >= BEGINS_WITHIN_S:
+            self.end()
+            self._asked, self._asked_s = self._cluster.ask(nodes), now_s
+
+    def _hear(self, node: str, work: AtWork, waiting: str | None) -> None:
+        """`waiting` is the name of the place there at which an errand should have begun."""
+        if not work.others or not (waiting or (node in self._held and not work.own)):
+            self._held.pop(node, None)
             return
-        found = self._cluster.at_work({s.node for s in late} | self._held.keys())
-        for each in late:
-            each.has_begun = each.node in found and each.name in found[each.node].own
-        waiting = {s.node: s.place.name for s in late if not s.has_begun}
-        for node, work in found.items():
-            if not work.others or not (node in waiting or (node in self._held and not work.own)):
-                self._held.pop(node, None)
-                continue
-            held = self._held.setdefault(node, Held(since_s=now_s, others=work.others))
-            if node in waiting and node not in self._told:
-                self._told.add(node)
-                self._note(_noted(waiting[node], held))
-        self._looked_s = time.monotonic()
+        now_s = time.monotonic()
+        since_s = self._held[node].since_s if node in self._held else now_s
+        held = self._held[node] = Held(since_s=since_s, until_s=now_s, others=work.others)
+        if waiting and node not in self._told:
+            self._told.add(node)
+            self._note(_noted(waiting, held))
+
+    def end(self) -> None:
+        """Ask no longer."""
+        self._cluster.end([*self._asked])
+        self._asked = {}
 
     def too_long(self, node: str) -> Held | None:
         """Who has held a node for longer than the limit, if somebody has."""
         held = self._held[node]
-        return held if time.monotonic() - held.since_s >= HELD_LIMIT_S else None
+        return held if held.until_s - held.since_s >= HELD_LIMIT_S else None
 
 
 def _noted(name: str, held: Held) -> str:
     return (
         f"{name} is held by another Ray job: {held}; other nodes measure meanwhile, and if all are held, this command "
-        "waits. It may be stopped: the same command goes on with what there is"
+        "waits. It may be stopped: run it again to continue"
     )

@@ -1,85 +1,26 @@
-"""What the Ray engine makes of Ray's errors. Its nodes are made up here; tests/cli/test_cli_fleet.py has real ones."""
+"""What the Ray engine makes of Ray's errors. Its nodes are made up; tests/cli/test_cli_fleet.py has real ones."""
 
 from __future__ import annotations
 
 import sys
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from engines import asked, errand
+from fake_ray import DESCRIBED, TWO, Z80, FakeCluster, answer, exceptions
 from fake_tasks import Doubling
 
 import statsnet
 from statsnet.errors import ModelError, StatsNetError, WorkloadError
-from statsnet.measure import ray_held
 from statsnet.measure.engine import Asked, Done, Fleet
 from statsnet.measure.errand import Errand
-from statsnet.measure.ray_cluster import Node, Share, _kept_off_stdout
+from statsnet.measure.ray_cluster import _kept_off_stdout
 from statsnet.measure.ray_engine import RayEngine
-from statsnet.measure.ray_held import AtWork
 from statsnet.measure.rounds import measuring_failed
-from statsnet.measure.task import encode_error, to_json
+from statsnet.measure.task import encode_error
 from statsnet.progress import Report, silent
-
-exceptions = pytest.importorskip("ray.exceptions")
-
-Z80 = {"device": "cpu", "device_name": "Z80", "threads": 1}
-
-
-def answer(**values: Any) -> bytes:
-    return zlib.compress(to_json(values).encode())
-
-
-DESCRIBED = answer(result={"version": statsnet.__version__, "environment": Z80})
-TWO = answer(result=[2.0])
-
-
-class FakeCluster:
-    """Answers what it is told, in the order in which errands are sent."""
-
-    errors = exceptions
-
-    def __init__(
-        self,
-        *answers: bytes | Exception | None,
-        nodes: int = 1,
-        alive: bool = True,
-        cpus: float = 2.0,
-        holders: Mapping[str, str] | None = None,
-    ) -> None:
-        self._answers, self._alive, self._holders = list(answers), alive, holders or {}
-        self._nodes = [Node(id=f"{n}", name=f"node-{n}", cpus=cpus, gpus=0) for n in range(nodes)]
-        self.sent: list[Share] = []
-
-    def nodes(self) -> list[Node]:
-        return self._nodes
-
-    def send(self, message: bytes, share: Share, name: str = "") -> Any:
-        self.sent.append(share)
-        return len(self.sent) - 1
-
-    def at_work(self, nodes: Iterable[str]) -> dict[str, AtWork]:
-        return {node: AtWork(own=(), others=(self._holders[node],)) for node in nodes if node in self._holders}
-
-    def wait(self, references: Sequence[Any], number: int, timeout_s: float) -> list[Any]:
-        return [ref for ref in references if self._answers[ref] is not None]
-
-    def get(self, reference: Any) -> Any:
-        if isinstance(given := self._answers[reference], Exception):
-            raise given
-        return given
-
-    def end(self, references: Sequence[Any]) -> None:
-        pass
-
-    def answer_all(self, given: bytes) -> None:
-        self._answers = [known or given for known in self._answers]
-
-    def answers(self, node: str) -> bool:
-        return self._alive
 
 
 def found(*answers: bytes | Exception | None, **changes: Any) -> Fleet:
@@ -204,48 +145,6 @@ def test_what_one_node_cannot_measure_another_one_may(answers: list[bytes], sent
     left_out = "node-0 is left out: it could not measure errand 0, which node-1 has measured: could not write '/tmp/x'"
     assert said == ([] if failed else [f"{left_out} (disk full); free it"])
     assert [str(each) for each in engine.find("cpu").left_out] == said  # a later call leaves it out, too
-
-
-@pytest.mark.parametrize("places", [1, 2])
-def test_a_node_that_another_job_holds_is_named(places: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another node does what it could not begin; what only this one can do waits no longer than the limit."""
-    monkeypatch.setattr(ray_held, "BEGINS_WITHIN_S", 0.0)
-    monkeypatch.setattr(ray_held, "HELD_LIMIT_S", 0.0 if places == 1 else 1e9)
-    said: list[str] = []
-    cluster = FakeCluster(*[DESCRIBED] * 2, None, TWO, nodes=2, holders={"0": "step (python train.py)"})
-    engine = RayEngine(cluster, said.append)  # type: ignore[arg-type]
-    (done,) = engine.run(asked(engine.find("cpu").places[:places], errand(Doubling(1.0))))
-    assert said[0].startswith(
-        "node-0 is held by another Ray job: step (python train.py); other nodes measure meanwhile"
-    )
-    if places == 2:
-        assert done.result == (2.0,)
-        assert len(said) == 1
-        return
-    assert done.error is not None
-    assert done.error.message == "no node is left that could measure errand 0"
-    assert "node-0 is left out: another Ray job has held it for" in said[1]
-
-
-def test_while_all_nodes_are_held_a_command_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("BEGINS_WITHIN_S", "HELD_LIMIT_S"):
-        monkeypatch.setattr(ray_held, limit, 0.0)
-    said: list[str] = []
-    cluster = FakeCluster(DESCRIBED, None, holders={"0": "step (python train.py)"})
-
-    def free(text: str) -> None:
-        said.append(text)
-        cluster.answer_all(TWO)
-
-    engine = RayEngine(cluster, free)  # type: ignore[arg-type]
-    (done,) = engine.run(asked(engine.find("cpu").places, errand(Doubling(1.0))))
-    assert done.result == (2.0,)
-    assert len(said) == 1
-
-
-def test_a_node_that_does_not_describe_itself_says_who_uses_it() -> None:
-    why, _ = left_out(found(None, holders={"0": "step (python train.py)"}))
-    assert why == "it did not describe itself within 120 s; others use it: step (python train.py)"
 
 
 def test_an_errand_whose_last_node_ends_is_named() -> None:
