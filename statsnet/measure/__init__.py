@@ -17,5 +17,5 @@ One step in several processes
 Load, asked by MLPerf's load generator
     loadgen, scenario_tasks, together
 On other machines
-    errand, engine, fleet, ray_engine, ray_cluster, ray_worker, ray_errors
+    errand, engine, fleet, ray_engine, ray_cluster, ray_worker, ray_held, ray_errors
 """
