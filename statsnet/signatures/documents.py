@@ -278,4 +278,5 @@ class Fit:
     throttled: Annotated[tuple[str, ...], MOST_ROWS] = ()
     recorded: dict[str, float] | None = None
     uncovered: Annotated[tuple[Uncovered, ...], MOST_ROWS] | None = field(default=None, metadata=IF_KNOWN)
+    slowed_share: Share | None = field(default=None, metadata=IF_KNOWN)
     simulation: SimulationFit | None = field(default=None, metadata=IF_KNOWN)
