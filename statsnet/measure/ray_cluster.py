@@ -27,6 +27,8 @@ ANSWER_LIMIT_S = 60.0
 """A node that starts no worker within this time, after one has ended there, counts as gone."""
 
 LOOK_LIMIT_S = 20.0
+"""A worker starts and looks around in seconds. Meanwhile the results of other nodes wait; a node that has not told by
+then is asked again later."""
 
 CONNECT_LIMIT_S = 10.0
 
