@@ -15,7 +15,7 @@ For simulators
 What do signatures tell of whose they are?
     reidentification, membership, look_alikes
 What do strangers' files, models and interruptions do?
-    fuzz, fuzzing/, killed, interrupted, breadth, breadth_models
+    fuzz, fuzzing/, killed, interrupted, breadth, breadth_models, breadth_proxies
 What programs share
     suites, console, csv_tables, pictures, flow_picture
 """

@@ -12,7 +12,8 @@ With --signatures, each case's signature is kept in that folder, to be made a pr
 FILE, a CSV table, gets a line for each that ends in time: `right` (FLOPs and calls agree with torch's own counters),
 `refused` (with the reason), `wrong` (counts differ, or profiling failed in another way), or `no case` (the model does
 not run by itself, or has nothing to train). What FILE holds is not run again, so that an interrupted run continues.
---again runs what it holds with this outcome again.
+--again runs what it holds with this outcome again, if the other options choose it. A line is kept until there is a new
+one.
 --kept prints a summary.
 """
 
@@ -232,14 +233,12 @@ def main() -> int:
     arguments.add_argument("--again", metavar="OUTCOME", help="run what FILE holds with this outcome again")
     arguments.add_argument("--kept", action="store_true", help="print what FILE holds")
     options = arguments.parse_args()
-    rows = csv_tables.read_kept(options.file, Row)
+    rows = {(row.family, row.name, row.mode): row for row in csv_tables.read_kept(options.file, Row)}
     if not options.kept:
-        if options.again:
-            rows = [row for row in rows if row.outcome != options.again]
         chosen = [(f, n) for f, n in cases(options.families.split(",")) if re.fullmatch(options.only, n)]
         if options.sample is not None:
             chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
-        done = {(row.family, row.name, row.mode) for row in rows}
+        done = {case for case, row in rows.items() if row.outcome != options.again}
         for family, name in chosen[: options.limit]:
             for mode in options.modes.split(","):
                 if (family, name, mode) in done:
@@ -247,10 +246,10 @@ def main() -> int:
                 row = measured(family, name, mode, options.signatures)
                 print(f"{family:14} {name:40} {mode:10} {row.outcome:8} {row.reason or ''}"[:200], flush=True)
                 if TOO_SLOW not in (row.reason or ""):
-                    rows.append(row)
-                    csv_tables.write(options.file, Row, rows, one_machine=False)
-    print_summary(rows)
-    return 1 if any(row.outcome == "wrong" for row in rows) else 0
+                    rows[family, name, mode] = row
+                    csv_tables.write(options.file, Row, [*rows.values()], one_machine=False)
+    print_summary([*rows.values()])
+    return 1 if any(row.outcome == "wrong" for row in rows.values()) else 0
 
 
 if __name__ == "__main__":

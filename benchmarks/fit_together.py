@@ -85,7 +85,7 @@ def rows_of(subject: SharedStep, processes: int, fit: Sequence[Characteristic]) 
             unit=found.unit,
             target=found.target,
             achieved=found.achieved,
-            error=found.error,
+            error=found.missed_by,
             goal=found.bar or 0.0,
         )
 

@@ -36,10 +36,11 @@ _MOST_TABLE = 20_000
 """Rows of a table that hashes words; more would make it the largest part of a small model."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Scale:
     """Widths and heads are divided by `divisor`, at most `layers` are kept, `image` says whether pictures shrink, too.
-    Special words get numbers in the smaller vocabulary, each its own."""
+    The special words of one model get numbers in the smaller vocabulary, each its own, which `words` notes: another
+    model has another Scale."""
 
     divisor: int
     layers: int

@@ -38,7 +38,8 @@ _BY_LAYER = ("layer_types", "mlp_layer_types", "attention_types")
 """Lists that say of each layer what it is."""
 LARGEST_SIDE = 224
 """Of a tiny model's images: on 1024 pixels and more, segmentation takes minutes."""
-_SCALES = (Scale(divisor=8, layers=2), Scale(divisor=4, layers=4), Scale(divisor=8, layers=2, image=False))
+_SCALES = ((8, 2, True), (4, 4, True), (8, 2, False))
+"""Divisor, layers, and whether pictures shrink: see Scale."""
 _NARROWER = 0.5
 """How often lists of widths, as of hierarchical models, are halved."""
 
@@ -68,12 +69,12 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     def model(widths: bool, images: bool) -> Any:
         return model_class(_Draw(seed, tiny).change(model_class.config_class(), widths, images))
 
-    def scaled(scale: Scale) -> Any:
-        return model_class(scale.of(model_class.config_class()))
+    def scaled(divisor: int, layers: int, image: bool) -> Any:
+        return model_class(Scale(divisor=divisor, layers=layers, image=image).of(model_class.config_class()))
 
     makes = [partial(model, True, False), partial(model, False, False)]
     if tiny:
-        makes = [partial(model, True, True), *(partial(scaled, scale) for scale in _SCALES), *makes]
+        makes = [partial(model, True, True), *(partial(scaled, *scale) for scale in _SCALES), *makes]
     return first_that_runs(name, makes, lambda model: inputs(model, Random(f"{seed} inputs"), batch, tiny))
 
 

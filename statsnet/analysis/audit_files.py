@@ -17,11 +17,12 @@ from statsnet.analysis.audit import (
 from statsnet.display import told_path
 from statsnet.errors import FileFormatError, OtherFileError, UsageError
 from statsnet.signatures import member_key, packed
-from statsnet.signatures.canonical import parse_json, read_json
+from statsnet.signatures.canonical import read_json
 from statsnet.signatures.gzipped import read_unpacked
 from statsnet.signatures.kinds import FILES, KINDS, MAX_BYTES, SEARCH_FILES
 from statsnet.signatures.model import KIND
 from statsnet.signatures.storage import load_document, load_fit, load_signature, load_spec
+from statsnet.signatures.strict_json import parse_json
 
 _HINT = "name a signature, a result or a proxy's folder; `statsnet import` makes a signature of a recording"
 

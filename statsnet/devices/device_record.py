@@ -25,8 +25,9 @@ from statsnet.devices.tables.words import LARGEST_WORK, check_dims, check_sizes
 from statsnet.display import Displayed
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.progress import Report, silent
-from statsnet.signatures.canonical import check_parts, write_bytes_atomically
+from statsnet.signatures.canonical import write_bytes_atomically
 from statsnet.signatures.gzipped import read_unpacked
+from statsnet.signatures.strict_json import check_parts
 
 KIND = "statsnet.device"
 VERSION = 2

@@ -19,6 +19,9 @@ from statsnet.signatures.gpu import COUNTERS, CounterName
 from statsnet.signatures.gzipped import read_unpacked
 
 MOST_BYTES = 2**28
+"""Enough for 9,000 kernels: each takes 30 kB on a details page with all sections. A file is in memory three times, as
+bytes, as text and as lines."""
+
 THREADS_IN_A_WARP = 32
 PERCENT = 1 / 100
 

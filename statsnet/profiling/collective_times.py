@@ -43,7 +43,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """All of a step. `outside_s`: by call, the part of `alone_s` outside of any operator."""
+    """All waits of a step. `outside_s`: by call, the part of `alone_s` outside of any operator."""
 
     each: tuple[Wait, ...] = ()
     outside_s: Mapping[int, float] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def _on_cpu(step: StepEvents, collectives: Mapping[int, Event], matched: Mapping
 
 
 def waits_on_gpu(step: StepEvents, collectives: Mapping[int, Event]) -> Waits:
-    """The same on a GPU, from the calls that are collectives and their events."""
+    """How long a profiled step on a GPU waited for its collectives, from their calls and events."""
     kernels = {i: list(_kernels_in(event)) for i, event in collectives.items()}
     moving = {id(kernel) for group in kernels.values() for kernel in group}
     computing = union((k.start_ns, k.end_ns) for k in step.on_device if id(k) not in moving)

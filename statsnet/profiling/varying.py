@@ -106,6 +106,8 @@ def trace_varying(
             unseen.append(look(calls))
             if (nearer := look_nearer(unseen[0], calls, partial(capture, 0), look)) is not None:
                 unseen[0], calls, by = nearer
+            if unseen[0].beside_operators.is_too_much:  # no other round would show it, nor explain it
+                unseen[0].check()
         step_s, events = machine.measure(partial(both, draw))
         join.add_captured(calls)
         unseen.append(unseen_in(events, calls, device=device))

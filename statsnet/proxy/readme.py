@@ -103,6 +103,12 @@ def _how_it_was_made(fit: Fit) -> list[str]:
             "",
             "These members keep the times of their signatures: " + ", ".join(map(told, fit.stored_members)),
         ]
+    if fit.slowed_share:
+        lines += [
+            "",
+            "When the finished network was measured, some operators took longer than when it was chosen, by "
+            f"{fit.slowed_share:.0%} of their time; the cause is not known. The fit has their times from then.",
+        ]
     return lines
 
 

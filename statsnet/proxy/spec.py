@@ -46,7 +46,8 @@ from statsnet.units import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """Everything that is known of a proxy when it is made. `replayed` and `not_retimed`: see Problem."""
+    """Everything that is known of a proxy when it is made. `replayed` and `not_retimed`: see Problem, `slowed_share`:
+    see NetworkMeasurement."""
 
     spec: ProxySpec
     target: Target
@@ -60,6 +61,7 @@ class Proxy:
     coverage: KernelClassCoverage
     evidence: dict[str, float] | None = None
     """Of a recorded device: the shares of the step's operator time by where they come from."""
+    slowed_share: float = 0.0
     communication: tuple[Characteristic, ...] = ()
     """What is asked of the processes that run it together, and what they do."""
 
@@ -104,6 +106,7 @@ class Proxy:
             throttled=(*self.target.throttled, *(["the proxy"] if self.achieved.throttled else [])),
             recorded=self.evidence,
             uncovered=self.coverage.uncovered,
+            slowed_share=self.slowed_share or None,
         )
         return without_fingerprints(fit) if self.target.is_private else fit
 

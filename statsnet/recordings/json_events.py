@@ -130,7 +130,8 @@ class _Text:
                 yield value
             count += 1
             if count % MANY == 0 and self._read < count * SHORTEST:
-                self._refuse(f"its first {count} events are too short to be any")
+                few = f"fewer than {SHORTEST} characters each on average"
+                self._refuse(f"its first {count} events have {few}: these are no profiler events")
         self._at += 1
 
     def value(self) -> Any:

@@ -192,9 +192,9 @@ def quantity(value: float | None, unit: str) -> str:
 
 def _error(row: Characteristic) -> str:
     """Its error, in points of a share and else in percent."""
-    if row.error is None:
+    if row.missed_by is None:
         return MISSING
-    return signed_points(row.error) if row.is_share else signed_percent(row.error)
+    return signed_points(row.missed_by) if row.is_share else signed_percent(row.missed_by)
 
 
 def _distances(summary: Distances) -> list[tuple[str, str]]:

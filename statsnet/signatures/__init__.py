@@ -7,7 +7,7 @@ A mix, and its target
 A proxy's spec and fit, and results
     documents, saved_proxy, simulation, results, timing, scenarios, intervals
 Files: which there are, and how they are checked and found
-    kinds, limits, conversion, canonical, storage, gzipped, packed, database
+    kinds, limits, conversion, canonical, strict_json, storage, gzipped, packed, database
 What may enter a file
     privacy, vocabulary, public_names, member_key
 How much a file tells

@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import stat
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -23,20 +22,12 @@ from typing import Any
 from statsnet.environment.temporary import hold, is_left_over
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.signatures import packed
+from statsnet.signatures.strict_json import OTHER_KIND, parse_json
 
 SIGNIFICANT_DIGITS = 9
 LINE_WIDTH = 110
-MAX_DEPTH = 32
 LONGEST_WORD = 60
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
-MAX_PARTS = 1_000_000
-"""Lists, objects and keys in a file: each takes a few characters there, and 60 to 200 bytes of memory once read."""
-
-OTHER_KIND = (
-    "signatures, results and the parts of a proxy's folder are text, and their names end in .json; "
-    "`statsnet import` makes a signature of a recording"
-)
-"""A hint for whoever names a file of another kind."""
 
 
 def canonical_json(data: Any) -> str:
@@ -216,43 +207,6 @@ def read_json(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTE
     return parse_json(read_text(Path(path), max_bytes), path)
 
 
-def parse_json(text: str, path: object) -> dict[str, Any]:
-    """The object in a text that nobody has vouched for.
-
-    Raises FileFormatError if it is truncated or malformed (with the line), holds a key twice, NaN or an infinity, is
-    nested too deeply, holds more than MAX_PARTS lists, objects and keys, or is no object.
-    """
-    check_parts(text, path)
-    try:
-        data = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_without_duplicates)
-        is_deep = _depth_exceeds(data, MAX_DEPTH)
-    except json.JSONDecodeError as error:
-        truncated = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
-        problem = "is empty" if not text.strip() else "ends too early" if truncated else "is not valid JSON"
-        raise FileFormatError(
-            f"'{path}' {problem}",
-            cause=f"line {error.lineno}, column {error.colno}: {error.msg}",
-            hint=OTHER_KIND
-            if Path(str(path)).suffix != ".json" and problem == "is not valid JSON"
-            else "write the file again, or copy it again from where it came",
-        ) from error
-    except (ValueError, RecursionError) as error:
-        cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise FileFormatError(f"'{path}' is not valid JSON", cause=cause) from error
-    if not isinstance(data, dict):
-        raise FileFormatError(f"'{path}' does not hold an object", cause=f"it holds a {type(data).__name__}")
-    if is_deep:
-        raise FileFormatError(f"'{path}' is nested too deeply", cause=f"more than {MAX_DEPTH} levels")
-    return data
-
-
-def check_parts(text: str | bytes, path: object, most: int = MAX_PARTS) -> None:
-    """Raises FileFormatError for a JSON text that would take much more memory than it has letters."""
-    marks: Iterable[Any] = "[{:" if isinstance(text, str) else (b"[", b"{", b":")
-    if sum(map(text.count, marks)) > most:
-        raise FileFormatError(f"'{path}' is too large", cause=f"it holds more than {most} lists, objects and keys")
-
-
 def read_text(path: Path, max_bytes: int) -> str:
     """The text of a file, which may be packed (packed.py).
 
@@ -281,29 +235,3 @@ def read_text(path: Path, max_bytes: int) -> str:
     except UnicodeDecodeError as error:
         cause = f"byte {error.start} is not UTF-8"
         raise FileFormatError(f"'{path}' is not a text file", cause=cause, hint=OTHER_KIND) from error
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key '{twice[:40]}' stands twice in one object")
-    return values
-
-
-def _depth_exceeds(data: Any, limit: int) -> bool:
-    """Raises ValueError for a number that a double cannot hold: asking while they are read would take longer than that
-    takes."""
-    level = [data] if isinstance(data, (dict, list)) else []
-    for _ in range(limit):
-        held = [node.values() if isinstance(node, dict) else node for node in level]
-        if any(math.inf in values or -math.inf in values for values in held):
-            raise ValueError("it holds too large a number")
-        level = [value for values in held for value in values if isinstance(value, (dict, list))]
-        if not level:
-            return False
-    return True

@@ -79,9 +79,9 @@ def missed_warning(fit: Fit) -> str | None:
 
 
 def _missed(row: Characteristic) -> str:
-    assert row.error is not None and row.bar is not None
+    assert row.missed_by is not None and row.bar is not None
     unit = " points" if row.is_share else "%"
-    return f"{row.name} {100 * row.error:+.1f}{unit} (bar: {100 * row.bar:g}{unit})"
+    return f"{row.name} {100 * row.missed_by:+.1f}{unit} (bar: {100 * row.bar:g}{unit})"
 
 
 def _enough_s(missing: Sequence[Uncovered], covered: float) -> float | None:

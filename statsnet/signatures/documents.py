@@ -186,8 +186,8 @@ class Characteristic:
         return self.unit.startswith("share")
 
     @property
-    def error(self) -> float | None:
-        """Of a share the difference, of all others the difference as a share of the target; None if not known."""
+    def missed_by(self) -> float | None:
+        """The difference from the target, as a share of it if the value is no share itself; None if not known."""
         if self.target is None or self.achieved is None:
             return None
         if self.is_share:
@@ -197,7 +197,7 @@ class Characteristic:
     @property
     def is_missed(self) -> bool:
         """Whether its error is known to be beyond its bar."""
-        return self.bar is not None and self.error is not None and abs(self.error) > self.bar
+        return self.bar is not None and self.missed_by is not None and abs(self.missed_by) > self.bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,4 +278,5 @@ class Fit:
     throttled: Annotated[tuple[str, ...], MOST_ROWS] = ()
     recorded: dict[str, float] | None = None
     uncovered: Annotated[tuple[Uncovered, ...], MOST_ROWS] | None = field(default=None, metadata=IF_KNOWN)
+    slowed_share: Share | None = field(default=None, metadata=IF_KNOWN)
     simulation: SimulationFit | None = field(default=None, metadata=IF_KNOWN)

@@ -20,14 +20,14 @@ MOST_BYTES = 2**30
 
 FREE_BYTES, MOST_TIMES = 2**24, 200
 """A file that unpacks to more than FREE_BYTES has at most MOST_TIMES its size. Recordings have 10 to 50 times their
-size. One byte again and again has 1000 times, and reading it would take very long."""
+size. One byte again and again, as in a model without values, has 1000 times, and reading it would take very long."""
 
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 """What reading a damaged gzip file raises."""
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """A file's content. Raises OSError as `open` does and for what is no file; reading may raise one of _DAMAGED."""
+    """A file's content. Raises OSError as `open` does and for what is no file. It is to be read inside `reading`."""
     check_ends(path)
     with open(path, "rb") as file:
         is_packed = file.read(len(_MAGIC)) == _MAGIC
@@ -35,11 +35,11 @@ def open_unpacked(path: Path) -> BinaryIO:
 
 
 class _Unpacked(gzip.GzipFile):
-    """Raises BadGzipFile where a small file would become a huge one."""
+    """Raises FileFormatError where a small file would become a huge one."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")
-        self._most = max(FREE_BYTES, MOST_TIMES * path.stat().st_size)
+        self._path, self._most = path, max(FREE_BYTES, MOST_TIMES * path.stat().st_size)
 
     def read(self, size: int | None = -1) -> bytes:
         return self._checked(super().read(size))
@@ -49,7 +49,11 @@ class _Unpacked(gzip.GzipFile):
 
     def _checked(self, piece: bytes) -> bytes:
         if self.tell() > self._most:
-            raise gzip.BadGzipFile(f"it unpacks to more than {MOST_TIMES} times its size, as no recording does")
+            raise FileFormatError(
+                f"'{self._path}' unpacks to too much",
+                cause=f"more than {MOST_TIMES} times its size",
+                hint="give it unpacked",
+            )
         return piece
 
 
@@ -61,7 +65,7 @@ def check_ends(path: Path) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raises FileFormatError if the file that is read inside cannot be, or is damaged."""
+    """Raises FileFormatError if the file that is read inside cannot be, is damaged, or unpacks to too much."""
     try:
         yield
     except _DAMAGED as error:

@@ -38,8 +38,8 @@ Count = Annotated[int, Meta(gt=0, le=10**12)] | Annotated[float, Meta(gt=0, le=1
 """How often something happens in a mean step."""
 
 MOST_ROWS = Meta(max_length=10_000)
-"""Of a list whose entries are rows of tables: showing a row takes a hundred times as long as reading it. Fits of thirty
-workloads have 200."""
+"""The length of a list whose entries are rows of tables: showing a row takes a hundred times as long as reading it.
+Fits of thirty workloads have 200."""
 
 MOST_PROCESSES = 1_000_000
-"""That run one step together."""
+"""Processes that run one step together."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from statsnet.errors import FileFormatError, OtherFileError, StatsNetError
-from statsnet.signatures.canonical import OTHER_KIND, canonical_json, content_id, read_json, write_json_atomically
+from statsnet.signatures.canonical import canonical_json, content_id, read_json, write_json_atomically
 from statsnet.signatures.conversion import check_keys, plain, typed
 from statsnet.signatures.documents import Fit, ProxySpec, check_environment
 from statsnet.signatures.kinds import KINDS, MAX_BYTES, SIGNATURE_MAX_WRITTEN_BYTES
@@ -18,6 +18,7 @@ from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.public_names import is_public_op
 from statsnet.signatures.results import Result
 from statsnet.signatures.scenarios import ScenarioResult
+from statsnet.signatures.strict_json import OTHER_KIND
 from statsnet.signatures.tensor_lists import listed_tensors
 
 Path = str | os.PathLike[str]

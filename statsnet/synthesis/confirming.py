@@ -8,7 +8,7 @@ from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.proxy.towers import Tower
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.effort import Effort
-from statsnet.synthesis.network_measurement import NetworkMeasurement, slowed_share, without_slowed
+from statsnet.synthesis.network_measurement import NetworkMeasurement, without_slowed
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.trials import Trial
 
@@ -16,14 +16,14 @@ CONFIRMED = 0.05
 """A step's time may differ from that in its round by this share."""
 
 SLOWED = 0.02
-"""So much of the operators' time may be what some took much longer than in their round (see `slowed_share`): categories
-may miss their target by 3 points in all."""
+"""So much of the operators' time may be what some took much longer than in their round (see `without_slowed`):
+categories may miss their target by 3 points in all."""
 
 
 def confirmed(best: Trial, problem: Problem, costs: BlockCosts, effort: Effort, process_s: float) -> NetworkMeasurement:
     """The finished proxy, measured in processes that had no part in its choice: the best of several measured networks
     is also the luckiest. In more of them if its step or some operators took another time than in its round, for
-    instance because a neighbour was busy; in none if there is no time left. Operators that were slowed down in all of
+    instance because a neighbour was busy; in none if there is no time left. Operators that took much longer in all of
     them keep the times of the round."""
     setup, measurement, made = problem.bench.setup, best.measurement, 0
     for processes in effort.confirming:
@@ -38,15 +38,16 @@ def confirmed(best: Trial, problem: Problem, costs: BlockCosts, effort: Effort, 
             setup.note(f"the fit is that of the processes that chose it, for later ones failed: {last_line(error)}")
             break
         is_as_long = abs(measurement.latency_s / best.latency_s - 1.0) < CONFIRMED
-        if is_as_long and slowed_share(measurement, best.measurement) < SLOWED:
+        if is_as_long and without_slowed(measurement, best.measurement).slowed_share < SLOWED:
             break
-    if (slowed := slowed_share(measurement, best.measurement)) < SLOWED:
+    kept = without_slowed(measurement, best.measurement)
+    if kept.slowed_share < SLOWED:
         return measurement
     setup.note(
-        f"others slowed operators down whenever the finished network was measured, by {slowed:.0%} of their time: the "
-        "fit has their times from before, when the network was chosen"
+        f"operators took longer than in the network's round, by {kept.slowed_share:.0%} of their time: the fit has "
+        "their times from that round. The cause is not known"
     )
-    return without_slowed(measurement, best.measurement)
+    return kept
 
 
 def measured_at_pace(

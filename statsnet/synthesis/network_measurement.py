@@ -29,7 +29,8 @@ Blocks = tuple[tuple[BlockPart, ...], ...]
 class NetworkMeasurement:
     """A network's signature, the seconds it takes to build, and for each process its blocks in place, all at one
     machine speed. The machine took `drift` times as long. `launches` are a GPU's kernels in their order. `processes`
-    are the signatures of the single processes, where there were several."""
+    are the signatures of the single processes, where there were several. `without_slowed` took `slowed_share` of the
+    operators' time off."""
 
     signature: Signature
     build_s: float
@@ -37,6 +38,7 @@ class NetworkMeasurement:
     drift: float
     launches: tuple[Launch, ...] = ()
     processes: tuple[Signature, ...] = ()
+    slowed_share: float = 0.0
 
     @property
     def latency_s(self) -> float:
@@ -97,8 +99,8 @@ def merge_undisturbed_runs(runs: Sequence[NetworkMeasurement]) -> NetworkMeasure
 
 
 def without_slowed(now: NetworkMeasurement, before: NetworkMeasurement) -> NetworkMeasurement:
-    """The same, but of operators that took more than OUTLIER times as long as in earlier processes of this network the
-    times from then: in all processes a neighbour was busy when they ran."""
+    """The same, but operators that took more than OUTLIER times as long as in earlier processes of this network have
+    the times from then."""
     if now.signature.clusters != before.signature.clusters:
         return now
     (measurement,), (earlier,) = now.signature.measurements, before.signature.measurements
@@ -106,13 +108,10 @@ def without_slowed(now: NetworkMeasurement, before: NetworkMeasurement) -> Netwo
         then_s if time_s is not None and then_s is not None and time_s > OUTLIER * then_s else time_s
         for time_s, then_s in zip(measurement.cluster_time_s, earlier.cluster_time_s, strict=True)
     )
-    return replace(now, signature=replace(now.signature, measurements=(replace(measurement, cluster_time_s=times_s),)))
-
-
-def slowed_share(now: NetworkMeasurement, before: NetworkMeasurement) -> float:
-    """The share of the operators' time that `without_slowed` takes off."""
-    known_s, spent_s = (m.signature.measurements[0].operator_time_s for m in (without_slowed(now, before), now))
-    return 1.0 - known_s / spent_s if spent_s else 0.0
+    known = replace(measurement, cluster_time_s=times_s)
+    spent_s = measurement.operator_time_s
+    share = 1.0 - known.operator_time_s / spent_s if spent_s else 0.0
+    return replace(now, signature=replace(now.signature, measurements=(known,)), slowed_share=share)
 
 
 def merge_signatures(signatures: Sequence[Signature], middle: int) -> Signature:

@@ -54,6 +54,7 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         signature=signature,
         replayed=problem.replayed,
         not_retimed=problem.not_retimed,
+        slowed_share=measurement.slowed_share,
         rounds=history,
         build_s=measurement.build_s,
         effort=bench.setup.effort.name,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cli_support import GOLDEN
 
-from benchmarks import breadth
+from benchmarks import breadth, csv_tables
 from benchmarks.breadth import Both
 from benchmarks.drawn.by_name import does_not_run
 from statsnet.errors import MeasurementError, ProcessError, WorkloadError
@@ -72,3 +72,23 @@ def test_what_did_not_end_in_time_is_run_again(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("sys.argv", command)
     assert [breadth.main(), breadth.main()] == [0, 0]
     assert asked == ["tan", "tan"]
+
+
+@pytest.mark.parametrize("is_in_time", [True, False])
+def test_again_replaces_what_is_chosen_once_there_is_a_new_line(
+    is_in_time: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def row(name: str, outcome: str, reason: str | None = None) -> breadth.Row:
+        return breadth.Row(family="operators", name=name, mode="inference", outcome=outcome, reason=reason)
+
+    new = row("tan", "right") if is_in_time else row("tan", "refused", f"it {breadth.TOO_SLOW} 240 s")
+    monkeypatch.setitem(breadth.FAMILIES, "operators", ("", {}, lambda: ["exp", "tan", "tanh"]))
+    monkeypatch.setattr(breadth, "measured", lambda *_: new)
+    table = tmp_path / "breadth.csv"
+    before = [row(name, "refused", "no") for name in ("exp", "tan", "tanh")]
+    csv_tables.write(table, breadth.Row, before, one_machine=False)
+    command = ["breadth.py", str(table), "--families", "operators", "--modes", "inference", "--again", "refused"]
+    monkeypatch.setattr("sys.argv", [*command, "--only", "tan"])
+    breadth.main()
+    exp, tan, tanh = before
+    assert csv_tables.read(table, breadth.Row) == [exp, new if is_in_time else tan, tanh]

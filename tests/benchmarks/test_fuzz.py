@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks import csv_tables, fuzz
 from benchmarks.fuzz import FuzzRow
+from benchmarks.fuzzing import readers
 from benchmarks.fuzzing.mutation import Choices, changed_bytes, changed_document
 from benchmarks.fuzzing.readers import READERS, Reader
 from statsnet.errors import FileFormatError, StatsNetError
@@ -97,6 +99,19 @@ def test_bytes_choose_the_same_changes_again(data: bytes) -> None:
     changed = [repr(changed_document(text.encode(), Choices(data))) for _ in range(2)]
     assert changed[0] == changed[1]
     assert changed_bytes(b"abc" * 9, Choices(data)) == changed_bytes(b"abc" * 9, Choices(data))
+
+
+def test_looking_at_what_was_read_takes_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 10.0
+    monkeypatch.setattr(readers, "time", SimpleNamespace(process_time=lambda: now_s))
+    spared = readers._Spared()
+    assert spared.has_time
+    with spared.looking():
+        now_s += 1.0
+    now_s += 2.5
+    assert not spared.has_time
+    now_s += 0.5
+    assert spared.has_time
 
 
 MISBEHAVING = """

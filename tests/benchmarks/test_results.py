@@ -10,7 +10,6 @@ from benchmark_programs import Program
 
 from benchmarks.across.figures import AcrossRow
 from benchmarks.breadth import Row as BreadthRow
-from benchmarks.breadth_proxies import ProxyRow
 from benchmarks.csv_tables import read, table_text
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
@@ -28,7 +27,6 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 ROWS = {
     "across_gpus.py": AcrossRow,
     "breadth.py": BreadthRow,
-    "breadth_proxies.py": ProxyRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
     "fuzz.py": FuzzRow,

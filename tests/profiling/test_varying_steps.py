@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 import torch
 from torch import nn
 
-from statsnet.errors import WorkloadError
+from statsnet.errors import ModelError, WorkloadError
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.measure.turns import PausingClock
+from statsnet.profiling import varying
 from statsnet.profiling.alike import Alike, StepsVary
 from statsnet.profiling.representatives import Work, choose
 from statsnet.profiling.tasks import Profile, ProfileWorkload
@@ -239,8 +241,10 @@ def test_a_model_that_counts_its_steps_is_averaged_too() -> None:
     assert found.signature.calls_per_step == pytest.approx(1.5, abs=0.3)
 
 
-def test_what_every_tenth_step_does_is_averaged_in() -> None:
+def test_what_every_tenth_step_does_is_averaged_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copying a target network, say. No two of the first captured steps need show it."""
+    for rounds in ("FEWEST_ROUNDS", "MOST_ROUNDS"):
+        monkeypatch.setattr(varying, rounds, 20)
     linear, other, count = nn.Linear(WIDTH, WIDTH), torch.randn(128, 128), itertools.count(1)
 
     def step(_: int) -> None:
@@ -251,7 +255,23 @@ def test_what_every_tenth_step_does_is_averaged_in() -> None:
     found = trace_varying(step, device="cpu", prepare=lambda _: None, phases=None, inputs=[0])
     products = [sum(call.op.startswith("aten.mm") for call in trace.calls) for trace in found.traces]
     assert sorted(products) == [0, 1]
-    assert found.times[products.index(1)] / sum(found.times) == pytest.approx(0.1, abs=0.15)
+    assert found.times[products.index(1)] / sum(found.times) == pytest.approx(0.1, abs=0.06)
+
+
+def test_steps_that_compute_in_threads_are_refused_in_the_first_round() -> None:
+    linear, other, steps = nn.Linear(WIDTH, WIDTH), torch.randn(128, 128), list[int]()
+
+    def step(number: int) -> None:
+        steps.append(number)
+        linear(torch.ones(4, WIDTH))
+        thread = threading.Thread(target=torch.mm, args=(other, other))
+        thread.start()
+        thread.join()
+
+    with pytest.raises(ModelError) as refused:
+        trace_varying(step, device="cpu", prepare=lambda _: None, phases=None, inputs=[0])
+    assert "threads of its own" in refused.value.cause
+    assert len(steps) < varying.FEWEST_ROUNDS
 
 
 def test_of_slow_steps_the_profiled_ones_show_whether_they_are_alike() -> None:

@@ -103,6 +103,12 @@ def test_coverage_is_told_where_it_is_known() -> None:
     assert "tanh|aten|float32|strided (10.0%)" in text
 
 
+def test_operators_whose_times_are_from_before_are_told() -> None:
+    assert not any("is not known" in line for line in readme(SPEC))
+    text = proxy_readme(SPEC, replace(FIT, slowed_share=0.12), source_of(SPEC))
+    assert "by 12% of their time; the cause is not known" in text
+
+
 def test_what_several_processes_do_is_told_where_they_can() -> None:
     assert not any("torchrun" in line for line in readme(SPEC))
     sent = SpecCollective(operation="all_reduce", elements=100, dtype="float32", phase="forward", overlapped=True,

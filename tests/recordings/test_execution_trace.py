@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from statsnet.errors import FileFormatError, UsageError
+from statsnet.recordings import execution_nodes
 from statsnet.recordings.execution_trace import read_execution_trace
 from statsnet.recordings.parameters import DATA_AT
 from statsnet.signatures.model import Signature
@@ -137,6 +138,16 @@ def test_other_files_are_refused_in_a_sentence(tmp_path: Path, content: str, sai
         read_execution_trace(path)
     assert said in f"{error.value.message} {error.value.cause}"
     assert error.value.hint
+
+
+def test_nodes_may_be_many_but_no_lists_without_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution_nodes, "MAX_PARTS", 50)
+    path = write(tmp_path / "et.json", step_nodes(100, 4, 8))
+    assert calls(read_execution_trace(path).signature)["aten.mm.default", "forward"] == 8
+    path.write_text('{"schema": "1.1.1", "nodes": [' + "[]," * 100 + "[]]}")
+    with pytest.raises(FileFormatError, match="too large") as refused:
+        read_execution_trace(path)
+    assert refused.value.hint == "trace fewer steps"
 
 
 def test_what_torchs_own_observer_writes(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_many_events_that_are_too_short_to_be_any_are_refused(tmp_path: Path, mo
     assert len(events_of(tmp_path / "b", "[" + '{"name":"x","ts":1},' * 300 + "{}]")) == 301
     with pytest.raises(FileFormatError, match="is not JSON") as refused:
         events_of(tmp_path / "c", "[" + "{}," * 300 + "{}]")
-    assert "too short" in refused.value.cause
+    assert "fewer than 20 characters each on average" in refused.value.cause
 
 
 def test_the_short_form_and_gzip(tmp_path: Path) -> None:

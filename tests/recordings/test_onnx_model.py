@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings import onnx_operators
 from statsnet.recordings.onnx_model import read_onnx
 from statsnet.recordings.onnx_operators import OnnxCall, translate
+from statsnet.signatures import gzipped
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
 
@@ -161,6 +163,10 @@ def test_other_files_and_sizes_are_refused_in_a_sentence(tmp_path: Path, monkeyp
         with pytest.raises(FileFormatError) as refused:
             read_onnx(tmp_path / "m.onnx")
         assert refused.value.hint
+    monkeypatch.setattr(gzipped, "FREE_BYTES", 2**16)
+    (tmp_path / "m.onnx.gz").write_bytes(gzip.compress(bytes(2**20)))  # weights of zeros
+    with pytest.raises(FileFormatError, match="unpacks to too much"):
+        read_onnx(tmp_path / "m.onnx.gz")
     with pytest.raises(FileFormatError, match="cannot be read"):
         read_onnx(tmp_path / "missing.onnx")
     x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3])
