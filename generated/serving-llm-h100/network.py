@@ -627,10 +627,11 @@ def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Ten
 def channels_last(proxy: Proxy) -> bool:
     """Whether convolutions read and write channels last: because their weights were set so, or because
     torch.compile makes them do so for any input. Compile first, then make the step."""
-    if any(w.dim() == 4 and not w.is_contiguous() for w in proxy.parameters()):
+    convolutions = [m for m in proxy.modules() if isinstance(m, (nn.Conv2d, nn.ConvTranspose2d))]
+    if not all(m.weight.is_contiguous() for m in convolutions):
         return True
     compiled = "_orig_mod" in proxy._modules or proxy._compiled_call_impl is not None
-    return compiled and any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) for m in proxy.modules())
+    return compiled and bool(convolutions)
 
 
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:

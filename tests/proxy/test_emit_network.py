@@ -357,6 +357,20 @@ def test_where_convolutions_are_channels_last_so_is_what_is_handed_to_them(
     assert all(y.isfinite().all() for y in network.make_step(proxy)())
 
 
+def test_a_convolution_that_reads_channels_last_leaves_others_as_they_are(
+    write_source: Callable[..., str], load: Any
+) -> None:
+    """Also if it adds a map of that layout, which is a parameter of the network."""
+    config = {"batch": 2, "channels": 4, "filters": 4, "size": (6, 6), "kernel": (3, 3), "stride": (1, 1),
+              "padding": (1, 1), "groups": 1}  # fmt: skip
+    both = ({**config, "residual": True, "channels_last": True}, config)
+    network = load(write_source("inference", build_towers([(Placed(kind="conv", config=c), 1) for c in both])))
+    proxy = network.build()
+    network.batches(proxy, "cpu", count=1)
+    layouts = {b.channels_last: b.last for b in proxy.modules() if isinstance(b, network.Conv)}
+    assert layouts == {True: False, False: False}
+
+
 def test_elsewhere_maps_are_contiguous(write_source: Callable[..., str], load: Any) -> None:
     network = load(write_source("inference"))
     proxy = network.build()
