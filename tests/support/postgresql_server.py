@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -22,10 +21,9 @@ KEEPER_S_RIGHTS = f"local all {KEEPER} scram-sha-256\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """One that runs. Its socket is in `folder`; `crash` is a program that kills it and starts it again."""
+    """One that runs. Its socket is in `folder`."""
 
     folder: Path
-    crash: Path
 
     def url(self, database: str, user: str = OWNER) -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}"
@@ -53,10 +51,9 @@ def server() -> Iterator[Server]:
         folder.chmod(0o755)
         as_nobody = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
 
-    bin_folder = programs()
-    assert bin_folder is not None
-
     def call(program: str, *arguments: str) -> None:
+        bin_folder = programs()
+        assert bin_folder is not None
         command = [*as_nobody, str(bin_folder / program), *arguments]
         with open(folder.with_suffix(".log"), "ab") as log:
             done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -70,22 +67,7 @@ def server() -> Iterator[Server]:
         options = f"-k {folder} -c listen_addresses= -c fsync=off -c max_connections=40"
         call("pg_ctl", "start", "-w", "-t", "600", "-D", data, "-o", options)
         try:
-            crash = folder / "crash"
-            words = [
-                *as_nobody,
-                str(bin_folder / "pg_ctl"),
-                "restart",
-                "-m",
-                "immediate",
-                "-w",
-                "-D",
-                data,
-                "-o",
-                options,
-            ]
-            crash.write_text(f"#!/bin/sh\ncd {folder} && {shlex.join(words)} >> {folder.with_suffix('.log')} 2>&1\n")
-            crash.chmod(0o755)
-            yield Server(folder=folder, crash=crash)
+            yield Server(folder=folder)
         finally:
             call("pg_ctl", "stop", "-m", "immediate", "-D", data)
     finally:

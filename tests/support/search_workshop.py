@@ -1,8 +1,7 @@
 """Searches on a simulated machine: in this process, or by several workers that are processes of their own.
 
-As a program: for each line `STORAGE TRIALS [PROGRAM]` of its input it forks three workers. The first kills itself in
-its second design, or runs the program. The others, and the first one if it lives, print what they found, a line each; a
-last line has how each of the workers ended.
+As a program: for each line `STORAGE TRIALS` of its input it forks three workers. The first kills itself in its second
+design. The others print what they found, a line each; a third line has how each of the workers ended.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +28,6 @@ from statsnet.synthesis.trials import Knowledge
 
 REPLACED = ("prepare", "for_design", "build_and_measure", "finish")
 QUICK = Heartbeat(beat_s=0.05, lost_after_s=3.0, look_s=0.2, retries_s=())
-PATIENT = replace(QUICK, lost_after_s=10.0, retries_s=(0.2,) * 100)
 WORKERS = 3
 
 
@@ -64,11 +61,9 @@ class Workshop:
         return SimpleNamespace(spec=SimpleNamespace(id="sha256:1"))
 
 
-def work(url: str, trials: int, number: int, pipe: tuple[int, int], program: str | None) -> None:
-    """One worker's search, in which a design takes no time. The second one of the first worker kills it or runs the
-    program, those of the others last until then: the pipe can be read once that is done."""
-    until_done, undone = pipe
-    os.close(undone if number else until_done)
+def work(url: str, trials: int, number: int, until_dead: int) -> None:
+    """One worker's search, in which a design takes no time. The second one of the first worker kills it, those of the
+    others last until then: `until_dead` can be read once it is dead."""
     shop, begun = Workshop(), []
     for name in REPLACED:
         setattr(searching, name, getattr(shop, name))
@@ -76,13 +71,9 @@ def work(url: str, trials: int, number: int, pipe: tuple[int, int], program: str
     def try_out(_: Any, design: Design, share: float) -> tuple[float, float]:
         begun.append(design)
         if len(begun) == 2:
-            if number:
-                os.read(until_done, 1)
-            elif program is None:
+            if not number:
                 os.kill(os.getpid(), signal.SIGKILL)
-            else:
-                subprocess.run([program], check=True, stdout=subprocess.DEVNULL)
-                os.close(undone)
+            os.read(until_dead, 1)
         return abs(design.size - 0.8) + design.order / share, share * design.max_distinct
 
     searching.ProblemPool.try_out = try_out  # type: ignore[method-assign]
@@ -93,28 +84,28 @@ def work(url: str, trials: int, number: int, pipe: tuple[int, int], program: str
         ProxyRequest(mix_text="a:1"),
         storage=study_storage(url),
         limits=SearchLimits(trials=trials),
-        heartbeat=PATIENT if program else QUICK,
+        heartbeat=QUICK,
     )
     usual = [t.number for t in result.tried if t.design == Design() and t.share == 1.0]
     numbers = [t.number for t in result.tried]
     print(json.dumps({"numbers": numbers, "usual": usual, "tried": len(begun)}), flush=True)
 
 
-def forked(url: str, trials: int, program: str | None) -> Iterator[int]:
+def forked(url: str, trials: int) -> Iterator[int]:
     """The exit statuses of the workers."""
-    pipe = os.pipe()
+    until_dead, alive = os.pipe()
     begun = []
     for number in range(WORKERS):
         if (pid := os.fork()) == 0:
+            os.close(until_dead if not number else alive)
             try:
-                work(url, trials, number, pipe, program)
+                work(url, trials, number, until_dead)
             except BaseException as error:
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
             os._exit(0)
         begun.append(pid)
-    for end in pipe:
-        os.close(end)
+    os.close(alive)
     for pid in begun:
         yield os.waitpid(pid, 0)[1]
 
@@ -122,7 +113,7 @@ def forked(url: str, trials: int, program: str | None) -> Iterator[int]:
 if __name__ == "__main__":
     small_problem()  # for what it imports: once for all of them
     for line in sys.stdin:
-        where, most, *programs = line.split()
+        where, most = line.split()
         if not where.startswith("grpc:"):  # which cannot be forked
             study_storage(where).check()
-        print(json.dumps(list(forked(where, int(most), *(programs or [None])))), flush=True)
+        print(json.dumps(list(forked(where, int(most)))), flush=True)

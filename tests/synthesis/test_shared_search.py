@@ -107,21 +107,6 @@ def test_workers_share_the_designs_and_one_is_killed(
     assert not errors.read_text()
 
 
-def test_a_database_that_crashes_loses_no_design(
-    server: Server, database: str, workshop: tuple[subprocess.Popen[str], Path]
-) -> None:
-    """It is killed and started again while all three workers try a design."""
-    process, errors = workshop
-    assert process.stdin is not None and process.stdout is not None
-    print(database, TRIALS, server.crash, file=process.stdin, flush=True)
-    lines = [process.stdout.readline() for _ in range(search_workshop.WORKERS + 1)]
-    assert json.loads(lines.pop() or "[]") == [0, 0, 0], errors.read_text()
-    found = [json.loads(line) for line in lines]
-    assert len(set(found[0]["numbers"])) == TRIALS
-    assert all(each["numbers"] == found[0]["numbers"] for each in found)
-    assert sum(each["tried"] for each in found) == TRIALS
-
-
 def opens(url: str) -> None:
     study_storage(url).check()
 
