@@ -8,8 +8,8 @@ nothing else beside it. Ray itself never repeats anything: this file does, and c
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
@@ -53,6 +53,17 @@ class Describe(Task[Description]):
 
     def run(self, context: Context) -> Description:
         return Description(version=statsnet.__version__, environment=describe(self.on))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """The errands of one run by their places in `asked`: those that wait, those that were sent, by Ray's reference, and
+    those that have failed on one node and may succeed on another."""
+
+    asked: Sequence[Asked[Any]]
+    waiting: deque[int]
+    running: dict[Any, Sent] = field(default_factory=dict)
+    failed: dict[int, Done[Any]] = field(default_factory=dict)
 
 
 class RayEngine:
@@ -128,18 +139,18 @@ class RayEngine:
             yield place
 
     def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Generator[Done[R], None, None]:
-        waiting, running = deque(range(len(asked))), dict[Any, Sent]()
-        killed, failed = Counter[int](), dict[int, Done[R]]()
-        ended = 0
+        work = _Work(asked=asked, waiting=deque(range(len(asked))))
+        waiting, running, failed = work.waiting, work.running, work.failed
+        killed, ended = Counter[int](), 0
         try:
             while waiting or running:
-                self._take_back(asked, waiting, running, failed)
+                self._take_back(work)
                 for index in [i for i in waiting if not self._open(asked[i], failed.get(i))]:
                     waiting.remove(index)
                     ended += 1
                     no_place: Done[R] = Done(index=index, error=ray_errors.no_place(asked[index]))
                     yield failed.pop(index, no_place)
-                self._begin(asked, waiting, running, failed)
+                self._begin(work)
                 if not running:
                     continue
                 report(Progress(stage=_stage(asked, [*running.values()]), done=ended / len(asked)))
@@ -171,51 +182,39 @@ class RayEngine:
             return there
         return [place for place in there if self._node(place) != self._node(failure.place)]
 
-    def _begin(
-        self,
-        asked: Sequence[Asked[Any]],
-        waiting: deque[int],
-        running: dict[Any, Sent],
-        failed: Mapping[int, Done[Any]],
-    ) -> None:
+    def _begin(self, work: _Work) -> None:
         """Send the errands that wait to the places that are free, in their order. A node where one has failed gets none
         that is new until another node has shown whose fault it was."""
-        busy = {sent.place.id for sent in running.values()}
-        suspected = {self._node(failure.place) for failure in failed.values() if failure.place is not None}
-        for index in [*waiting]:
-            failure = failed.get(index)
-            free = (p for p in self._not_held(self._open(asked[index], failure)) if p.id not in busy)
+        busy = {sent.place.id for sent in work.running.values()}
+        suspected = {self._node(failure.place) for failure in work.failed.values() if failure.place is not None}
+        for index in [*work.waiting]:
+            failure = work.failed.get(index)
+            free = (p for p in self._not_held(self._open(work.asked[index], failure)) if p.id not in busy)
             if (place := next((p for p in free if failure or self._node(p) not in suspected), None)) is not None:
-                waiting.remove(index)
+                work.waiting.remove(index)
                 busy.add(place.id)
                 sent = Sent(index=index, place=place, node=self._node(place), name=f"run_errand-{next(self._numbers)}")
-                ref = self._cluster.send(ray_worker.packed(asked[index].errand), self._shares[place.id], sent.name)
-                running[ref] = sent
+                ref = self._cluster.send(ray_worker.packed(work.asked[index].errand), self._shares[place.id], sent.name)
+                work.running[ref] = sent
 
     def _not_held(self, places: Sequence[Place]) -> Sequence[Place]:
         """Those that no other job of Ray holds; all of them if others hold all."""
         return [place for place in places if self._node(place) not in self._held.nodes] or places
 
-    def _take_back(
-        self,
-        asked: Sequence[Asked[Any]],
-        waiting: deque[int],
-        running: dict[Any, Sent],
-        failed: Mapping[int, Done[Any]],
-    ) -> None:
+    def _take_back(self, work: _Work) -> None:
         """Let what waits at a node that another job holds wait for any node again, unless all are held. A node for
         which it has waited too long is left out. What has begun or ended there is left alone."""
-        self._held.look(running.values())
+        self._held.look(work.running.values())
         some_free = {share.node for share in self._shares.values()} - self._lost.keys() - self._held.nodes
-        for ref, sent in [*running.items()]:
+        for ref, sent in [*work.running.items()]:
             if sent.node not in self._held.nodes or sent.has_begun or self._cluster.wait([ref], 1, 0.0):
                 continue
             if some_free and sent.node not in self._lost and (held := self._held.too_long(sent.node)):
                 self._lost[sent.node] = ray_errors.held_too_long(sent.place, held)
                 self._note(str(self._lost[sent.node]))
-            if sent.place not in self._not_held(self._open(asked[sent.index], failed.get(sent.index))):
+            if sent.place not in self._not_held(self._open(work.asked[sent.index], work.failed.get(sent.index))):
                 self._cluster.end([ref])
-                waiting.appendleft(running.pop(ref).index)
+                work.waiting.appendleft(work.running.pop(ref).index)
 
     def _learn(self, label: str, failure: Done[Any] | None, done: Done[Any]) -> None:
         """Leave out the node where an errand has failed that another node could do."""
