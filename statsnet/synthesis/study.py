@@ -292,7 +292,7 @@ class Study:
         return found
 
     def _lose(self, trials: Sequence[Any]) -> None:
-        """Of trials or claims."""
+        """Gives up trials or claims."""
         from optuna.exceptions import UpdateFinishedTrialError
         from optuna.trial import TrialState
 

@@ -204,6 +204,29 @@ def test_a_trial_that_got_no_design_is_lost_at_once(shop: Shop, monkeypatch: pyt
     assert claim and (claim.design, claim.share) == USUAL
 
 
+def test_a_trial_that_could_not_be_given_up_is_lost_at_the_next_attempt(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database went away while a worker claimed a design, and is back. Else the trial would hold the only place."""
+    one, failing = shop.worker(), {"set_usual", "set_trial_state_values"}
+
+    def fails_first(name: str, usual: Any) -> Any:
+        def call(*args: Any) -> Any:
+            if name in failing:
+                failing.remove(name)
+                raise OSError("gone")
+            return usual(*args)
+
+        return call
+
+    monkeypatch.setattr(study, "set_usual", fails_first("set_usual", study.set_usual))
+    give_up = fails_first("set_trial_state_values", one._storage.set_trial_state_values)
+    monkeypatch.setattr(one._storage, "set_trial_state_values", give_up)
+    claim = one.claim(1)
+    assert not failing, "both failed"
+    assert claim and (claim.design, claim.share) == USUAL
+
+
 def test_a_study_that_is_removed_meanwhile(shop: Shop) -> None:
     one = shop.worker()
     claim = one.claim(1)
