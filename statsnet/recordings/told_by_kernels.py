@@ -33,7 +33,7 @@ _ALL_PAIRS = frozenset({"flash_attn", "xformers", "cutlass", "ck", "ck_tile", "a
 """Libraries whose attention is that of torch, with tokens before heads. Others have linear or local attention too, or
 heads before tokens."""
 MOST_TENSORS = 12
-"""That are looked at."""
+"""So many arguments of an operator are looked at."""
 
 
 def told_by_kernels(family: str, kernels: Sequence[str], arguments: Arguments | None) -> Described | None:
