@@ -3,7 +3,7 @@
 What every kind has, and must do
     base, conformance
 Products
-    linear, matmul, conv, deconv, attention, recurrent
+    linear, matmul, conv, conv_chain, deconv, attention, recurrent
 One pass over the elements
     pointwise, normalization, softmax, pooling, resample
 Looked up and moved
@@ -22,6 +22,7 @@ from collections.abc import Callable
 from statsnet.blocks.attention import AttentionKind
 from statsnet.blocks.base import BlockKind, Config
 from statsnet.blocks.conv import ConvKind
+from statsnet.blocks.conv_chain import ConvChainKind
 from statsnet.blocks.deconv import DeconvKind
 from statsnet.blocks.embedding import EmbeddingBagKind, EmbeddingKind
 from statsnet.blocks.linear import LinearKind
@@ -42,10 +43,10 @@ from statsnet.signatures.operators import first_tensor
 KINDS: dict[str, BlockKind] = {
     kind.name: kind
     for kind in (
-        ParametersKind(), ConvKind(), DeconvKind(), LinearKind(), MatMulKind(), AttentionKind(), RecurrentKind(),
-        EmbeddingKind(), EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), ResizeKind(), SampleKind(),
-        PadKind(), TransposeKind(), ConcatKind(), GatherKind(), ScatterAddKind(), ReduceKind(), TopKKind(),
-        PointwiseKind(), OperatorKind(),
+        ParametersKind(), ConvKind(), ConvChainKind(), DeconvKind(), LinearKind(), MatMulKind(), AttentionKind(),
+        RecurrentKind(), EmbeddingKind(), EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), ResizeKind(),
+        SampleKind(), PadKind(), TransposeKind(), ConcatKind(), GatherKind(), ScatterAddKind(), ReduceKind(),
+        TopKKind(), PointwiseKind(), OperatorKind(),
     )
 }  # fmt: skip
 """In order of preference: the first kind that recognises a motif's first operator takes it."""

@@ -129,14 +129,14 @@ class ConvKind(BlockKind):
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Fewer images. A pointwise convolution keeps MANY_IMAGES and gets lower maps instead: it has no windows."""
         batch = config["batch"]
-        if batch / divisor < MANY_IMAGES <= batch and _pointwise(config):
+        if batch / divisor < MANY_IMAGES <= batch and is_pointwise(config):
             return _lower(config, batch / divisor / MANY_IMAGES)
         kept = divided(batch, divisor)
-        return None if kept is None else _same_library(config, {**config, "batch": kept})
+        return None if kept is None else same_library(config, {**config, "batch": kept})
 
     def resized(self, config: Config, factor: float) -> Config | None:
-        lower = config["batch"] * factor < MANY_IMAGES <= config["batch"] and _pointwise(config)
-        return self.scaled(config, 1 / factor) if lower else _same_library(config, resized_map(config, factor))
+        lower = config["batch"] * factor < MANY_IMAGES <= config["batch"] and is_pointwise(config)
+        return self.scaled(config, 1 / factor) if lower else same_library(config, resized_map(config, factor))
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """Lower maps of the same width, down to SMALLEST_MAP and a window; then fewer filters, down to FEWEST_FILTERS.
@@ -148,7 +148,7 @@ class ConvKind(BlockKind):
         narrow = {**config, "size": (height, *rest)}
         filters, groups = config["filters"], config.get("groups", 1)
         if factor == 1:
-            return _same_library(config, narrow)
+            return same_library(config, narrow)
         if groups > 1:
             if groups != config["channels"] or filters != groups or groups < 16 * factor:
                 return None
@@ -157,7 +157,7 @@ class ConvKind(BlockKind):
             return {**narrow, "channels": kept, "filters": kept, "groups": kept}
         if filters < FEWEST_FILTERS * factor:
             return None
-        return _same_library(config, {**narrow, "filters": filters // factor // 16 * 16})
+        return same_library(config, {**narrow, "filters": filters // factor // 16 * 16})
 
 
 FEWEST_FILTERS = 64
@@ -170,7 +170,7 @@ per thread, oneDNN falls back to a reference implementation, tens of times slowe
 large kernel on one thread (`scratchpad_limit_by_tensor_sizes` in oneDNN's src/cpu/gemm_convolution_utils.cpp)."""
 
 
-def _same_library(config: Config, changed: Config | None) -> Config | None:
+def same_library(config: Config, changed: Config | None) -> Config | None:
     """`changed`; None if only it falls back to the reference implementation, or if only its windows reach over both
     edges of a map. Such windows are other work, and in oneDNN 3.12 their backward pass corrupts memory (41 × 11
     over 20 rows)."""
@@ -204,7 +204,7 @@ def output_map(config: Config) -> list[int]:
     return [(n + 2 * p - extent) // s + 1 for n, extent, s, p in steps]
 
 
-def _pointwise(config: Config) -> bool:
+def is_pointwise(config: Config) -> bool:
     return {*config["kernel"], *config["stride"]} == {1}
 
 

@@ -27,8 +27,8 @@ from statsnet.signatures.public_names import safe_op
 class OpCall:
     """One operator call. `producers` are the indices of the calls whose results it reads. `event` is the
     profiler's name of the operator; only the join uses it, and it is never written, as it may be private. `cluster` is
-    the call's index in the signature, once that is built; `motifs.mark_fused` sets `fused`. If too little is
-    known of the arguments and outputs to count the call's work, as in some recordings, it is not `is_counted`;
+    the call's index in the signature, once that is built; `motifs.mark_fused` sets `fused` and `joined`. If too little
+    is known of the arguments and outputs to count the call's work, as in some recordings, it is not `is_counted`;
     `is_lost` if the recording lost its time, so that it is not added to those that have one."""
 
     op: str
@@ -43,6 +43,7 @@ class OpCall:
     cluster: int | None = None
     metadata: bool = False
     fused: bool = False
+    joined: bool = False
     event: str = ""
     is_counted: bool = True
     is_lost: bool = False

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
 
 from statsnet.profiling.capture import OpCall
-from statsnet.signatures.categories import FUSABLE, categorize
+from statsnet.signatures.categories import FUSABLE, base_name, categorize
 
 MAX_LENGTH = 6
+JOINING = ("convolution", "gemm")
+ELEMENT_BY_ELEMENT = ("activation", "elementwise")
 
 
 def motif_runs(calls: list[OpCall]) -> list[tuple[int, ...]]:
@@ -44,15 +47,43 @@ def motif_runs(calls: list[OpCall]) -> list[tuple[int, ...]]:
 
 
 def mark_fused(calls: list[OpCall]) -> None:
-    """Mark each call that a compiler would run in one pass with the call before it: both are FUSABLE, neighbours in
-    a run, and in one segment."""
+    """Mark each call that is `fused` or `joined`, with others of its own segment."""
     for call in calls:
-        call.fused = False
-    for run in motif_runs(calls):
-        for before, index in pairwise(run):
-            first, second = calls[before], calls[index]
-            both = {categorize(first.op, first.phase), categorize(second.op, second.phase)} <= FUSABLE
-            second.fused = both and first.segment == second.segment
+        call.fused = call.joined = False
+    runs = motif_runs(calls)
+    written_by = {i: run[0] for run in runs for i in run}
+    for run in runs:
+        in_run = [calls[i] for i in run]
+        for segment in {call.segment for call in in_run}:
+            mine = [call for call in in_run if call.segment == segment]  # a run never comes back to a segment
+            named = [(call.op, categorize(call.op, call.phase)) for call in mine]
+            for call, is_fused, is_joined in zip(mine, fused(named), joined(named), strict=True):
+                call.fused, call.joined = is_fused, is_joined
+        heads = [calls[written_by[i]] for i in in_run[0].producers if i in written_by]
+        if _is_convolution(in_run[0]) and any(_is_convolution(h) and h.segment == in_run[0].segment for h in heads):
+            in_run[0].joined = True
+
+
+def fused(run: Sequence[tuple[str, str]]) -> list[bool]:
+    """For each operator of a run, given with its category: whether a compiler would run it in one pass with the one
+    before it, because both are FUSABLE."""
+    return [False, *({before, category} <= FUSABLE for (_, before), (_, category) in pairwise(run))]
+
+
+def joined(run: Sequence[tuple[str, str]]) -> list[bool]:
+    """For each operator of a run, given with its category: whether runtimes of inference make it a part of the
+    convolution or product at the run's head, or if it is that product, whether something becomes a part of it. They put
+    a batch norm into weights, and what is done to each element behind results.
+
+    A convolution is joined if it reads what another one wrote: runtimes keep such maps in a layout of their own. That
+    a run does not tell.
+    """
+    goes_on = run[0][1] in JOINING
+    behind = []
+    for op, category in run[1:]:
+        goes_on = goes_on and (category in ELEMENT_BY_ELEMENT or "batch_norm" in base_name(op))
+        behind.append(goes_on)
+    return [run[0][1] == "gemm" and any(behind), *behind]
 
 
 def count_motifs(runs: list[tuple[int, ...]], cluster_of: list[int | None]) -> Counter[tuple[int, ...]]:
@@ -63,6 +94,10 @@ def count_motifs(runs: list[tuple[int, ...]], cluster_of: list[int | None]) -> C
         if clusters:
             counted[clusters] += 1
     return counted
+
+
+def _is_convolution(call: OpCall) -> bool:
+    return categorize(call.op, call.phase) == "convolution"
 
 
 def _numel(call: OpCall) -> int:

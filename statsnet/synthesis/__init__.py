@@ -3,7 +3,7 @@
 What is asked
     asked, common_dtype, budget, effort, expected_time
 Which blocks may stand for the mix
-    sources, candidates, operator_candidates, nearest_blocks, collectives, estimate
+    sources, chains, candidates, operator_candidates, nearest_blocks, collectives, estimate
 Where it measures, and the mix's members there
     bench, live_bench, live_members, worth_timing, capture_tasks
 Blocks measured

@@ -29,6 +29,7 @@ class MeasuredOperators:
     shape_class: str
     phase: str
     fused: float
+    joined: float
     time_s: float
     flops: float
     bytes: float
@@ -139,6 +140,7 @@ def part_and_places(
             "shape_class": shape_class(call.op, call.args, call.outputs),
             "phase": call.phase,
             "fused": float(call.fused),
+            "joined": float(call.joined),
         }
         key = (*kinds.values(), f"{flops / nbytes if nbytes else 0:.3g}")
         entry = merged.setdefault(key, {**kinds, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "weights": 0, "calls": 0})

@@ -8,6 +8,7 @@ from typing import Any
 from statsnet.blocks import KINDS, Config
 from statsnet.blocks.base import SIDE_INPUTS
 from statsnet.blocks.conv import output_map
+from statsnet.blocks.conv_chain import layers_of
 from statsnet.blocks.operator_call import encoded_arguments, name_of
 from statsnet.blocks.operator_sizes import results_without_values
 from statsnet.profiling.costs import cost_of
@@ -31,8 +32,9 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
     kind = KINDS[kind_name]
     index_range = kind.index_range(config)
     module = kind.on_meta(config)
-    parameters = sum(p.numel() for n, p in module.named_parameters() if n not in SIDE_INPUTS)
-    side_inputs = sum(p.numel() for n, p in module.named_parameters() if n in SIDE_INPUTS)
+    sizes = {name: p.numel() for name, p in module.named_parameters()}
+    side_inputs = sum(size for name, size in sizes.items() if name.rpartition(".")[2] in SIDE_INPUTS)
+    parameters = sum(sizes.values()) - side_inputs
     side_inputs += 2 * sum(b.numel() for b in module.buffers())
     if kind_name == "parameters":
         return 4 * CALL_S, _optimizer_s(optimizer, parameters)
@@ -65,6 +67,9 @@ def _flops(kind: str, config: Config, module: Any) -> float:
     """FLOPs of the block's products; 0 for blocks without any."""
     if kind == "conv":
         return 2.0 * config["batch"] * math.prod(output_map(config)) * module.conv.weight.numel()
+    if kind == "conv_chain":
+        layers = zip(layers_of(config), module.layers, strict=True)
+        return sum(_flops("conv", layer, part) for layer, part in layers)
     if kind == "deconv":
         return 2.0 * config["batch"] * math.prod(config["size"]) * module.deconv.weight.numel()
     if kind == "linear":

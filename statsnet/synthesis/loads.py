@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from statsnet.signatures.categories import FUSABLE
+from statsnet.profiling.motifs import fused, joined
+from statsnet.signatures.categories import base_name
 from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class, weight_bytes
@@ -22,6 +23,9 @@ MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
 """A counter's row is its mean times the operators' share of time (for rates: divided by the target's mean). Operators
 without a known value count like the target's. Sums (DRAM's bytes) are left out: the rows of bytes cover them."""
 
+Rule = Callable[[Sequence[tuple[str, str]]], list[bool]]
+"""Of a run of operators, each with its category: which of them something holds for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorGroup:
@@ -29,7 +33,8 @@ class OperatorGroup:
 
     `weights` are the bytes of weights that a product reads however few rows it has. `distinct` is the share of them
     that no other call of the step reads: the steps of a recurrent layer share theirs. `fused` is the share of its
-    category's forward time, in its block or member, in calls that a compiler would merge with the call before.
+    category's forward time, in its block or member, in calls that a compiler would merge with the call before; `joined`
+    in those that other runtimes join to their neighbours (motifs.py).
     `counters` are a GPU's known counters, means over its time; `fate` is the operators' on other devices."""
 
     category: str
@@ -42,6 +47,7 @@ class OperatorGroup:
     calls: float
     distinct: float = 1.0
     fused: float = 0.0
+    joined: float = 0.0
     counters: tuple[tuple[str, float], ...] = ()
     fate: Fate | None = None
 
@@ -77,9 +83,10 @@ class OperatorTable:
         self.groups = [g for groups in of_load for g in groups]
         self.loads = len(of_load)
         self.load = np.repeat(np.arange(len(of_load)), [len(groups) for groups in of_load])
-        amounts = [(g.time_s, g.flops, g.bytes, g.weights, g.calls, g.distinct, g.fused) for g in self.groups]
-        columns = np.array(amounts, dtype=float).reshape(len(self.groups), 7).T
-        self.time_s, self.flops, self.bytes, self.weights, self.calls, self.distinct, self.fused = columns
+        amounts = [(g.time_s, g.flops, g.bytes, g.weights, g.calls, g.distinct, g.fused, g.joined) for g in self.groups]
+        columns = np.array(amounts, dtype=float).reshape(len(self.groups), 8).T
+        self.time_s, self.flops, self.bytes, self.weights, self.calls, self.distinct = columns[:6]
+        self.fused, self.joined = columns[6:]
         shapes = [g.kernel_shape for g in self.groups]
         self.shapes = list(dict.fromkeys(shapes))
         place = {shape: i for i, shape in enumerate(self.shapes)}
@@ -103,7 +110,9 @@ def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLo
     spent: dict[str, float] = defaultdict(float)
     for cluster in target.clusters:
         spent[cluster.member] += cluster.time_share
-    fused, distinct = _fused_shares(target), distinct_shares(target)
+    fused_shares = _shares_of_runs(target, fused)
+    joined_shares = _shares_of_runs(target, joined) | _chained_shares(target)
+    distinct = distinct_shares(target)
     scale = {m.name: _scale(m, spent[m.name]) for m in target.members}
     groups = tuple(
         OperatorGroup(
@@ -116,7 +125,8 @@ def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLo
             weights=weight_bytes(c.op, c.phase, c.args) * c.calls_per_s,
             calls=c.calls_per_s,
             distinct=distinct[c.member] if c.category != "convolution" else 1.0,
-            fused=fused.get((c.member, c.category), 0.0),
+            fused=fused_shares.get((c.member, c.category), 0.0),
+            joined=joined_shares.get((c.member, c.category), 0.0),
             counters=_matched_counters(c.counters),
             fate=elsewhere.fate(c.op, c.phase, c.args, c.outputs) if elsewhere else None,
         )
@@ -167,16 +177,32 @@ def distinct_shares(target: Target) -> dict[str, float]:
     return shares
 
 
-def _fused_shares(target: Target) -> dict[tuple[str, str], float]:
-    """`OperatorGroup.fused` by member and category. Motifs hold forward calls; the backward ones mirror them."""
+def _shares_of_runs(target: Target, rule: Rule) -> dict[tuple[str, str], float]:
+    """The share of time that a rule of motifs.py holds for, by member and category. Motifs hold forward calls; the
+    backward ones mirror them."""
     timed: list[tuple[tuple[str, str], float, float]] = []
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
-        for before, cluster in zip([None, *clusters], clusters, strict=False):
-            is_fused = before is not None and {before.category, cluster.category} <= FUSABLE
+        for cluster, holds in zip(clusters, rule([(c.op, c.category) for c in clusters]), strict=True):
             time_s = motif.count_per_s * (cluster.time_per_call_s or 0.0)
-            timed.append(((cluster.member, cluster.category), time_s, is_fused))
+            timed.append(((cluster.member, cluster.category), time_s, holds))
     return _means_over_time(timed)
+
+
+def _chained_shares(target: Target) -> dict[tuple[str, str], float]:
+    """The share of each member's convolutions that read a map as another convolution, a pooling layer or a
+    concatenation writes one. A signature does not hold what reads what: shapes tell."""
+    written: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    timed: list[tuple[str, tuple[int, ...], float]] = []
+    for motif in target.motifs:
+        clusters = [target.clusters[i] for i in motif.clusters]
+        first = clusters[0]
+        if first.category == "convolution" and is_tensor(first.args[0]):
+            time_s = motif.count_per_s * (first.time_per_call_s or 0.0)
+            timed.append((first.member, tuple(first.args[0]["shape"]), time_s))
+        if first.category in ("convolution", "pooling") or base_name(first.op) == "cat":
+            written[first.member] |= {tuple(y["shape"]) for y in clusters[-1].outputs[:1] if y is not None}
+    return _means_over_time(((name, "convolution"), time_s, shape in written[name]) for name, shape, time_s in timed)
 
 
 def _means_over_time(timed: Iterable[tuple[Any, float, float]]) -> dict[Any, float]:
@@ -192,7 +218,8 @@ def _means_over_time(timed: Iterable[tuple[Any, float, float]]) -> dict[Any, flo
 def groups_of(part: BlockPart) -> tuple[OperatorGroup, ...]:
     """The operators of a block's part."""
     forward = [row for row in part.operators if row.phase == "forward"]
-    fused = _means_over_time((row.category, row.time_s, row.fused) for row in forward)
+    fused_shares = _means_over_time((row.category, row.time_s, row.fused) for row in forward)
+    joined_shares = _means_over_time((row.category, row.time_s, row.joined) for row in forward)
     return tuple(
         OperatorGroup(
             category=row.category,
@@ -203,7 +230,8 @@ def groups_of(part: BlockPart) -> tuple[OperatorGroup, ...]:
             bytes=row.bytes,
             weights=row.weights,
             calls=row.calls,
-            fused=fused.get(row.category, 0.0),
+            fused=fused_shares.get(row.category, 0.0),
+            joined=joined_shares.get(row.category, 0.0),
             counters=_matched_counters(row.counters or {}),
             fate=row.fate,
         )

@@ -37,6 +37,7 @@ WEIGHTS = {
     "launches": 0.5,
     "loops": 0.3,
     "fused": 1.0,
+    "joined": 3.0,
     "device": 1.0,
     "recorded": 6.0,
     "risk": 3.0,
@@ -46,7 +47,8 @@ WEIGHTS = {
 cumulative share per bin: the sum over bins is the earth mover's distance. `class_flops` and the like: see AMOUNTS.
 `overhead` and `weights` (by category) are the shares of time that depend on calls and on weights, whatever the batch
 (overhead.py): settings hardly change them. They weigh much because a category's share counts in several groups. `fused`
-is the share of time by category in operators that a compiler would merge with the one before. The weights of `device`,
+is the share of time by category in operators that a compiler would merge with the one before; `joined`, in inference,
+in those that other runtimes join to their neighbours (motifs.py). The weights of `device`,
 `recorded` and `counter` are spread over all devices and all known counters. `recorded` is the time on a real device
 that was recorded; such devices take the place of the modelled ones. `flops` and `bytes` are totals, and weigh little:
 many of a suite's small operators find their operands in the caches, which no proxy's do so often, and to reach their
@@ -55,6 +57,9 @@ and categories by 3.1; with these weights, in three runs, by 2.0 to 3.0 and 1.8 
 operators that stand for larger or smaller ones (elsewhere.py). `launches` are calls per second ÷ the target's, times
 the target's framework time: a short step makes several times as many, and that should matter as much as this time.
 `loops` are bytes per second ÷ the target's in kernel classes of LOOPS, in inference."""
+
+JOINED = frozenset({"convolution", "gemm", "normalization", "activation", "elementwise"})
+"""Categories whose operators other runtimes may join to their neighbours."""
 
 SPREAD = ("device", "recorded", "counter", "loops")
 
@@ -124,7 +129,10 @@ class MatchedCharacteristics:
         of_weights = {g.category for g, time_s in zip(groups, of_weights_s, strict=True) if g.distinct * time_s > 0}
         self.keys += [("weights", name) for name in sorted(of_weights)]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
-        self.keys += [("fused", name) for name in sorted(FUSABLE & {g.category for g in groups})]
+        fusable = sorted(FUSABLE & {g.category for g in groups})
+        self.keys += [("fused", name) for name in fusable]
+        if target.mode == "inference":  # the only mode of other runtimes here
+            self.keys += [("joined", name) for name in sorted(JOINED & {g.category for g in groups})]
         self.keys += [("loops", name) for name in sorted(self.looped)]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
         if self.recorded is not None:
@@ -155,7 +163,9 @@ class MatchedCharacteristics:
         for group in SHARES:
             elsewhere = self._index[group, "elsewhere"]
             rows.add([self._index.get((group, getattr(g, group)), elsewhere) for g in table.groups], table.time_s)
-        rows.add_known("fused", [g.category for g in table.groups], table.fused * table.time_s)
+        of_category = [g.category for g in table.groups]
+        rows.add_known("fused", of_category, table.fused * table.time_s)
+        rows.add_known("joined", of_category, table.joined * table.time_s)
         names = [g.kernel_class for g in table.groups]
         rows.add_known("loops", names, table.bytes / np.array([self.looped.get(name, np.inf) for name in names]))
         for group, (by, what, _) in AMOUNTS.items():

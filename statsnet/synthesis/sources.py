@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from statsnet.blocks import KINDS, Config, asked, readings, recognise
+from statsnet.blocks.conv_chain import ConvChainKind
 from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.signatures.operators import TensorSpec, is_tensor
@@ -18,9 +19,11 @@ from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.strides import view_of
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
+from statsnet.synthesis.chains import chains
 from statsnet.synthesis.loads import distinct_shares
 from statsnet.workloads.optimizers import SETTINGS
 
+CHAIN = ConvChainKind()
 PARAMETERS = ParametersKind()
 
 Gradient = tuple[str, tuple[int, ...]]
@@ -54,7 +57,7 @@ class Source:
 
 def sources(target: Target) -> list[Source]:
     """All sources of a target that take time, each once."""
-    return [s for s in (*_motifs(target), *_parameters(target)) if s.share > 0 and s.time_s > 0]
+    return [s for s in (*_motifs(target), *_chains(target), *_parameters(target)) if s.share > 0 and s.time_s > 0]
 
 
 def _motifs(target: Target) -> list[Source]:
@@ -81,6 +84,13 @@ def _motifs(target: Target) -> list[Source]:
                         source = by_key.setdefault(key, Source(kind, variant, optimizer, of_calls * per_call, 0.0))
                         source.share += per_call * motif.count_per_s
     return list(by_key.values())
+
+
+def _chains(target: Target) -> list[Source]:
+    """Convolutions in a row, in inference: no other runtime trains here."""
+    if target.mode != "inference":
+        return []
+    return [Source(CHAIN.name, row.config, None, row.time_s, row.share) for row in chains(target)]
 
 
 def _parameters(target: Target) -> list[Source]:
@@ -208,7 +218,7 @@ def _family(source: Source) -> str:
             "output_last_axis")  # fmt: skip
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
-        [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1,
+        [source.kind, named, source.optimizer, source.config.get("groups", 1) != 1,
          "rows_read" in source.config, KINDS[source.kind].uses(source.config) > 1],
         sort_keys=True,
     )  # fmt: skip

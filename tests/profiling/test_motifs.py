@@ -11,7 +11,7 @@ from profiling_helpers import call, convnet
 from torch import nn
 
 from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.profiling.motifs import MAX_LENGTH, count_motifs, mark_fused, motif_runs
+from statsnet.profiling.motifs import MAX_LENGTH, count_motifs, joined, mark_fused, motif_runs
 from statsnet.signatures.categories import is_metadata
 
 
@@ -64,6 +64,17 @@ def test_what_runs_in_one_pass_with_the_operator_before_it() -> None:
     mark_fused(calls)
     run = [calls[i] for i in motif_runs(calls)[0]]
     assert [c.fused for c in run] == [False, False, True]
+    assert [c.joined for c in run] == [False, True, True]
+
+
+def test_what_other_runtimes_join() -> None:
+    conv, linear = ("aten.convolution.default", "convolution"), ("aten.addmm.default", "gemm")
+    norm, layer_norm = ("aten.native_batch_norm.default", "normalization"), ("aten.layer_norm.default", "normalization")
+    relu, add = ("aten.relu_.default", "activation"), ("aten.add.Tensor", "elementwise")
+    assert joined([conv, norm, add, relu]) == [False, True, True, True]
+    assert joined([linear, layer_norm, relu]) == [False, False, False]
+    assert joined([linear, relu]) == [True, True]
+    assert joined([norm, relu]) == [False, False]
 
 
 def test_no_pass_goes_on_into_another_segment() -> None:

@@ -17,6 +17,19 @@ CONV = {
 }
 LINE = {**CONV, "size": (9,), "kernel": (3,), "stride": (2,), "padding": (0,)}
 CUBE = {**CONV, "size": (4, 4, 4), "kernel": (2, 2, 2), "stride": (1, 1, 1), "padding": (0, 0, 0)}
+CHAIN = {
+    "batch": 8,
+    "size": (9, 8),
+    "channels": (4, 8, 6),
+    "kernels": (3, 3),
+    "strides": (2, 1),
+    "paddings": (1, 1),
+    "groups": (2, 1),
+    "biases": (False, True),
+    "norms": (True, False),
+    "residuals": (False, True),
+    "activations": ("relu", "gelu"),
+}
 DECONV = {**CONV, "kernel": (4, 4), "stride": (2, 2)}
 MAPS = {"batch": 8, "channels": 3, "size": (6, 6)}
 POOL = {
@@ -42,6 +55,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {**CONV, "channels_last": True, "residual": True, "activation": "relu"},
         {**LINE, "channels_last": True, "output_last_axis": 1},
     ],
+    "conv_chain": [CHAIN],
     "deconv": [
         {**DECONV, "bias": True, "activation": "relu"},
         {**DECONV, "longer": (1, 0), "norm": True},

@@ -24,6 +24,19 @@ CONV = {
     "stride": (1, 1),
     "padding": (1, 1),
 }
+CHAIN = {
+    "batch": 1,
+    "size": (8, 8),
+    "channels": (4, 6, 4),
+    "kernels": (3, 3),
+    "strides": (1, 1),
+    "paddings": (1, 1),
+    "groups": (1, 1),
+    "biases": (False, True),
+    "norms": (True, False),
+    "residuals": (False, False),
+    "activations": ("relu", "gelu"),
+}
 MAPS = {"batch": 1, "channels": 4, "size": (8, 8)}
 
 
@@ -45,6 +58,7 @@ def operator(
 SMALL: list[tuple[str, dict[str, Any], int]] = [
     ("parameters", {"shape": (24, 4), "rows_read": 10}, 2),
     ("conv", {**CONV, "norm": True, "residual": True, "activation": "relu", "groups": 1}, 3),
+    ("conv_chain", CHAIN, 1),
     ("deconv", {**CONV, "stride": (2, 2), "norm": True, "activation": "relu"}, 1),
     ("linear", {"rows": 8, "inputs": 16, "outputs": 16, "activation": "gelu"}, 2),
     ("batched_matmul", {"batch": 2, "rows": 4, "depth": 8, "columns": 8, "transposed": True}, 2),

@@ -95,7 +95,7 @@ def mix_of(*signatures: Signature) -> Mix:
 def row(kernel_class: str = "k", time_s: float = 1e-3, **changes: Any) -> MeasuredOperators:
     fields: dict[str, Any] = {
         "category": "gemm", "kernel_class": kernel_class, "shape_class": "s", "phase": "forward", "fused": 0.0,
-        "time_s": time_s, "flops": 1e6, "bytes": 1e5, "weights": 0, "calls": 1,
+        "joined": 0.0, "time_s": time_s, "flops": 1e6, "bytes": 1e5, "weights": 0, "calls": 1,
     }  # fmt: skip
     return MeasuredOperators(**{**fields, **changes})
 

@@ -79,6 +79,7 @@ def test_what_a_compiler_runs_in_one_pass_has_a_row(target: Target, value: Calla
     share = 0.2 / 1.1  # the norm makes the times longer than the step
     assert rows.target[rows.keys.index(("fused", "activation"))] == pytest.approx(share * 4 / 6)
     assert rows.target[rows.keys.index(("fused", "normalization"))] == 0.0
+    assert rows.target[rows.keys.index(("joined", "activation"))] == pytest.approx(share)
     lone = replace(rows.load.groups[1], fused=0.0)
     vector = rows.vector(StepLoad(groups=(lone,), framework_s=0.0))
     assert vector[rows.keys.index(("fused", "activation"))] == 0.0

@@ -1,0 +1,134 @@
+"""Convolutions in a row, each of which reads the map that the one before it wrote.
+
+Alone, a convolution reads its map as torch keeps maps, and hands one on. Runtimes and compilers keep maps in a layout
+of their own from one convolution to the next, and bring only a network's first and last map into another. A suite of
+convolutional networks does so for no time at all; a proxy of single convolutions would spend a fifth of its step on it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from statsnet.blocks.base import Block, BlockKind, Config, side_input
+from statsnet.blocks.conv import Conv, ConvKind, is_pointwise, output_map, same_library
+from statsnet.signatures.model import Cluster
+
+
+class ConvChain(Block):
+    """Convolutions over maps, each with what follows it (see Conv). `channels` are those of the map that is read and
+    of all that are written; windows and strides are square."""
+
+    maps = True
+
+    def __init__(
+        self, batch: int, size: tuple, channels: tuple, kernels: tuple, strides: tuple, paddings: tuple,
+        groups: tuple, biases: tuple, norms: tuple, residuals: tuple, activations: tuple,
+    ) -> None:  # fmt: skip
+        super().__init__(batch, channels[0], *size)
+        layers = []
+        for i, (kernel, stride, padding) in enumerate(zip(kernels, strides, paddings, strict=True)):
+            layers.append(Conv(
+                batch, channels[i], size, channels[i + 1], (kernel,) * 2, (stride,) * 2, (padding,) * 2,
+                groups=groups[i], bias=biases[i], norm=norms[i], residual=residuals[i], activation=activations[i],
+            ))  # fmt: skip
+            size = tuple((n + 2 * padding - kernel) // stride + 1 for n in size)
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layers(self.enter(x))
+        return y
+
+
+class ConvChainKind(BlockKind):
+    name = "conv_chain"
+    module = ConvChain
+    mixes = True
+    helpers = (side_input, Conv)
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        """None: a motif ends at the next convolution (see `chained`)."""
+        return None
+
+    def scaled(self, config: Config, divisor: float) -> Config | None:
+        """Fewer maps, or lower ones of as many, as the first convolution by itself."""
+        return _resized_as(CONV.scaled(layers_of(config)[0], divisor), config)
+
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        """Lower maps of the same width."""
+        return _resized_as(CONV.narrowed(layers_of(config)[0], divisor), config)
+
+    def resized(self, config: Config, factor: float) -> Config | None:
+        return _resized_as(CONV.resized(layers_of(config)[0], factor), config)
+
+
+CONV = ConvKind()
+
+
+def chained(layers: list[Config]) -> Config | None:
+    """A chain of these convolutions (see ConvKind); None if one of them does not read what the one before it writes,
+    or is none over maps with a square window, stride and padding."""
+    if not all(map(_is_square, layers)) or not all(is_followed_by(a, b) for a, b in pairwise(layers)):
+        return None
+    first = layers[0]
+    return {
+        "batch": first["batch"],
+        "size": first["size"],
+        "channels": (first["channels"], *(layer["filters"] for layer in layers)),
+        "kernels": tuple(layer["kernel"][0] for layer in layers),
+        "strides": tuple(layer["stride"][0] for layer in layers),
+        "paddings": tuple(layer["padding"][0] for layer in layers),
+        "groups": tuple(layer.get("groups", 1) for layer in layers),
+        "biases": tuple(layer.get("bias", False) for layer in layers),
+        "norms": tuple(layer.get("norm", False) for layer in layers),
+        "residuals": tuple(layer.get("residual", False) for layer in layers),
+        "activations": tuple(layer.get("activation", "") for layer in layers),
+    }
+
+
+def is_followed_by(layer: Config, following: Config) -> bool:
+    """Whether the second convolution may read what the first one writes. Pointwise ones only follow each other: they
+    are made smaller in another way."""
+    written = (layer["batch"], layer["filters"], *output_map(layer))
+    read = (following["batch"], following["channels"], *following["size"])
+    return written == read and is_pointwise(layer) == is_pointwise(following)
+
+
+def layers_of(config: Config) -> list[Config]:
+    """The convolutions of a chain, as ConvKind writes them."""
+    layers: list[Config] = []
+    size = tuple(config["size"])
+    for i, (kernel, stride, padding) in enumerate(
+        zip(config["kernels"], config["strides"], config["paddings"], strict=True)
+    ):
+        layer = {
+            "batch": config["batch"],
+            "channels": config["channels"][i],
+            "size": size,
+            "filters": config["channels"][i + 1],
+            "kernel": (kernel,) * 2,
+            "stride": (stride,) * 2,
+            "padding": (padding,) * 2,
+            "groups": config["groups"][i],
+        }
+        layers.append(layer)
+        size = tuple(output_map(layer))
+    return layers
+
+
+def _resized_as(first: Config | None, config: Config) -> Config | None:
+    """The chain over the maps of its first convolution; None if that has other channels, or if another one of them is
+    then none that ConvKind would make."""
+    if first is None or (first["channels"], first["filters"]) != config["channels"][:2]:
+        return None
+    changed = {**config, "batch": first["batch"], "size": first["size"]}
+    pairs = list(zip(layers_of(config), layers_of(changed), strict=True))
+    is_sound = all(min(output_map(new)) > 0 and same_library(old, new) for old, new in pairs)
+    return changed if is_sound else None
+
+
+def _is_square(layer: Config) -> bool:
+    sizes = (layer["kernel"], layer["stride"], layer["padding"])
+    is_plain = not layer.get("channels_last") and "dilation" not in layer and "output_last_axis" not in layer
+    return is_plain and len(layer["size"]) == 2 and all(len(set(size)) == 1 for size in sizes)
