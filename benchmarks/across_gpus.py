@@ -20,10 +20,10 @@ from benchmarks import csv_tables
 from benchmarks.across.contestants import DRAWS, PROXIES, RANDOM, RATIOS, random_by_time
 from benchmarks.across.figures import AcrossRow, last_line, summary
 from benchmarks.across.grid_times import GridTimes
+from benchmarks.across.model_tables import read_published
 from benchmarks.across.pairs import FARTHEST_OFF, LONGEST_SHARE, Pair, Timed
 from benchmarks.across.suites import SUITES
 from benchmarks.console import parser, report, start
-from statsnet.devices.tables.reading import joined, read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
@@ -80,8 +80,8 @@ def compared(
 ) -> Iterator[AcrossRow]:
     """All contestants on all pairs of devices; those that are hidden are only evaluated."""
     report(Progress(stage="reading tables"))
-    read = [read_all(folders, _keep), *([read_all(evaluate_only, _keep)] if evaluate_only else [])]
-    tables, unseen = joined(read), frozenset[str]().union(*(t.devices for t in read[1:]))
+    tables = read_published([*folders, *evaluate_only], _keep)
+    unseen = read_published(evaluate_only, _keep).devices if evaluate_only else frozenset[str]()
     if evaluate_only and not unseen:
         raise UsageError(
             f"no row of a suite in {' '.join(map(str, evaluate_only))}",

@@ -18,9 +18,9 @@ from statistics import median
 from benchmarks.console import markdown_table, parser, report, start
 from statsnet.devices.device_record import DeviceRecord, build_record, load_record, save_record
 from statsnet.devices.names import measured_device
-from statsnet.devices.record_folder import ENDING, attribution
+from statsnet.devices.record_folder import ENDING
 from statsnet.devices.tables.provenance import doubt_of
-from statsnet.devices.tables.reading import read_tables
+from statsnet.devices.tables.reading import read_all
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
 from statsnet.signatures.canonical import write_text_atomically
@@ -33,6 +33,26 @@ GOOD = 0.1
 
 FEWEST_OPERATORS = 100
 """Devices with fewer clean operators (phones) have no record."""
+
+
+def attribution(records: Iterable[DeviceRecord]) -> str:
+    """Markdown: whose measurements the records are made of."""
+    sources: dict[str, tuple[set[str], str]] = {}
+    for record in records:
+        for p in record.sources:
+            line = f"[{p.title}]({p.repository}), commit {p.commit}, {p.licence}" if p.repository else p.title
+            sources.setdefault(p.source, (set(), line))[0].add(record.device)
+    lines = [
+        "# Attribution",
+        "",
+        "The records in this folder are models that were fitted to measurements which these projects published. They",
+        "hold no code of theirs, and only those of their numbers that a model needs.",
+        "",
+        "| source | devices |",
+        "|---|---|",
+    ]
+    lines += [f"| {line} | {', '.join(sorted(devices))} |" for _, (devices, line) in sorted(sources.items())]
+    return "\n".join(lines) + "\n"
 
 
 def errors_table(records: Iterable[DeviceRecord]) -> str:
@@ -71,7 +91,7 @@ def main() -> None:
 def make(tables: Sequence[Path], devices: Sequence[str], folder: Path) -> None:
     """Write the records that are not in the folder yet, or those of `devices`, and whose tables they are from."""
     report(Progress(stage="reading tables"))
-    rows = read_tables(tables, keep=lambda row: not row.source.startswith("llmservingsim"))
+    rows = read_all(tables, keep=lambda row: not row.source.startswith("llmservingsim")).rows
     measured = Counter(d for row in rows for d in row.time_s if not doubt_of(row, d))
     asked = [measured_device(name, measured) for name in devices]
     for device in asked or sorted(d for d, count in measured.items() if count >= FEWEST_OPERATORS):

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.across.model_tables import LAUNCHES_NOTHING, ModelKey, ModelOperator, PublishedTables
 from statsnet.devices.operator_mapping import Mapped, mapped
-from statsnet.devices.tables.model_steps import ModelKey, ModelOperator
-from statsnet.devices.tables.neusight_models import LAUNCHES_NOTHING
 from statsnet.devices.tables.provenance import SMALL_CARDS
-from statsnet.devices.tables.reading import Tables
 from statsnet.devices.tables.row import Direction, TableRow
 from statsnet.devices.tables.words import ATTENTIONS, named
 from statsnet.signatures.model import Cluster
@@ -64,7 +62,7 @@ class Suite:
     devices: tuple[str, ...]
 
 
-def llm_serving(tables: Tables) -> list[Suite]:
+def llm_serving(tables: PublishedTables) -> list[Suite]:
     """Prefill and decode, dense and with experts, bf16: the matrix products, attention and experts of the `standard`
     presets. Norms, rotations, activations and embeddings have no table."""
     members = tuple(Member(name=name, operators=_language_operators(name), step_s={}) for name in LANGUAGE_MODELS)
@@ -110,7 +108,7 @@ def _in_bf16(operator: str, sizes: tuple[int, ...], variant: str) -> Mapped:
     return Mapped(operator=operator, dtype="bfloat16", dims=named(operator, sizes), variant=variant)
 
 
-def transformers(tables: Tables) -> list[Suite]:
+def transformers(tables: PublishedTables) -> list[Suite]:
     """NeuSight's five transformers in inference, each batch a member, with their measured steps. The clocks of small
     cards fall within a whole step, so their single operators say little of it."""
     steps = {(s.step, s.device): s for s in tables.steps if s.variant == "" and s.layers}
@@ -143,7 +141,7 @@ def _transformer(key: ModelKey, found: Sequence[ModelOperator], layers: int, ste
     )
 
 
-def deepbench(tables: Tables) -> list[Suite]:
+def deepbench(tables: PublishedTables) -> list[Suite]:
     """One call of each product and convolution in fp32; and the same with recurrent layers."""
     rows = [r for r in tables.rows if r.source == "deepbench" and r.dtype == "float32" and r.variant != "inference"]
     plain = [r for r in rows if r.operator in ("gemm", "convolution")]
@@ -165,7 +163,7 @@ def _devices_with_most(rows: Sequence[TableRow]) -> set[str]:
     return {d for d, n in counts.items() if n >= LEAST_SHARE * max(counts.values())}
 
 
-def convolutional_networks(tables: Tables) -> list[Suite]:
+def convolutional_networks(tables: PublishedTables) -> list[Suite]:
     """Convolutions of ResNet-50 and VGG-16 forward and backward, FP32, one batch."""
     known = {r.key: r for r in tables.rows if r.source == "miopen" and r.dtype == "float32"}
     members = []
@@ -218,6 +216,6 @@ def _conv(channels: int, size: int, out: int, kernel: int, stride: int) -> tuple
     return (BATCH, channels, size, size, out, kernel, kernel, pad, pad, stride, stride, 1, 1, 1)
 
 
-SUITES: dict[int, Callable[[Tables], list[Suite]]] = {
+SUITES: dict[int, Callable[[PublishedTables], list[Suite]]] = {
     1: llm_serving, 2: transformers, 3: deepbench, 4: convolutional_networks,
 }  # fmt: skip

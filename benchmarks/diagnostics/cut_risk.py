@@ -22,7 +22,7 @@ from statsnet.devices.cut_risk import AXES, MOST_OCTAVES, POINTWISE, CutRisk, Ri
 from statsnet.devices.names import measured_device
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.provenance import doubt_of
-from statsnet.devices.tables.reading import read_tables
+from statsnet.devices.tables.reading import read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
@@ -126,7 +126,7 @@ def main() -> None:
     options.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices/cut_risk.json"))
     given = options.parse_args()
     report(Progress(stage="reading tables"))
-    rows = read_tables(given.tables)
+    rows = read_all(given.tables).rows
     there = {device for row in rows for device in row.time_s}
     without = [measured_device(name, there) for name in given.without]
     risk = learn(rows, without)

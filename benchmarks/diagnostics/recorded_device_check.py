@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import get_args
 
 from benchmarks.console import markdown_table, parser, start
-from statsnet.devices.device_record import DeviceRecord
-from statsnet.devices.names import canonical_name
+from statsnet.devices.device_record import DeviceRecord, load_record
+from statsnet.devices.names import canonical_name, device_named
 from statsnet.devices.operator_mapping import mapped
 from statsnet.devices.performance_model import Evidence
-from statsnet.devices.record_folder import record_named
+from statsnet.devices.record_folder import is_record_file, record_paths
 from statsnet.devices.recording_rows import timed_operators
 from statsnet.devices.table_times import TableTimes
 from statsnet.errors import UsageError
@@ -123,6 +123,17 @@ def device_of(signature: Signature) -> str:
     if not name:
         raise UsageError("the recording does not name its device", hint="give --device")
     return canonical_name(str(name))
+
+
+def record_named(name: str, profiles: Path) -> DeviceRecord:
+    """The record that `name` stands for: a file, or a device of the database.
+
+    Raises UsageError if it names none or several, FileFormatError if the file is damaged.
+    """
+    if is_record_file(name):
+        return load_record(Path(name))
+    paths = record_paths(profiles)
+    return load_record(paths[device_named(name, paths.keys())])
 
 
 def main() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from statsnet.devices.device_record import DeviceRecord, load_record, read_record
-from statsnet.devices.names import device_named
 from statsnet.signatures.database import ProfilesDB
 
 FOLDER, ENDING = "devices", ".json.gz"
@@ -19,17 +17,6 @@ def record_paths(profiles: Path) -> dict[str, Path]:
     """The records in a database's folder by their devices."""
     folder = profiles / FOLDER
     return {path.name.removesuffix(ENDING): path for path in sorted(folder.glob(f"*{ENDING}"))}
-
-
-def record_named(name: str, profiles: Path) -> DeviceRecord:
-    """The record that `name` stands for: a file, or a device of the database.
-
-    Raises UsageError if it names none or several, FileFormatError if the file is damaged.
-    """
-    if is_record_file(name):
-        return load_record(Path(name))
-    paths = record_paths(profiles)
-    return load_record(paths[device_named(name, paths.keys())])
 
 
 def load_records(profiles: Path) -> list[DeviceRecord]:
@@ -50,23 +37,3 @@ def recorded_folders(db: ProfilesDB) -> list[str]:
 def is_record_file(name: str) -> bool:
     """Whether a name is a file's."""
     return name.endswith((".json", ".json.gz"))
-
-
-def attribution(records: Iterable[DeviceRecord]) -> str:
-    """Markdown: whose measurements the records are made of."""
-    sources: dict[str, tuple[set[str], str]] = {}
-    for record in records:
-        for p in record.sources:
-            line = f"[{p.title}]({p.repository}), commit {p.commit}, {p.licence}" if p.repository else p.title
-            sources.setdefault(p.source, (set(), line))[0].add(record.device)
-    lines = [
-        "# Attribution",
-        "",
-        "The records in this folder are models that were fitted to measurements which these projects published. They",
-        "hold no code of theirs, and only those of their numbers that a model needs.",
-        "",
-        "| source | devices |",
-        "|---|---|",
-    ]
-    lines += [f"| {line} | {', '.join(sorted(devices))} |" for _, (devices, line) in sorted(sources.items())]
-    return "\n".join(lines) + "\n"

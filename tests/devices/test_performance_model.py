@@ -25,7 +25,7 @@ from statsnet.devices.device_record import (
 )
 from statsnet.devices.fit_performance import FEWEST, USUAL, fit_floor, fit_kind, held_out
 from statsnet.devices.performance_model import STEP, Trees
-from statsnet.devices.tables.reading import read_tables
+from statsnet.devices.tables.reading import read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 from statsnet.devices.tree_fit import FOREST, LEAST_GAIN, fit_trees
@@ -250,7 +250,7 @@ def tables() -> Path:
 @pytest.mark.parametrize(("device", "worst"), [("nvidia-v100", 0.1), ("nvidia-titan-xp", 0.1)])
 def test_held_out_error_on_a_real_device(tables: Path, device: str, worst: float) -> None:
     rows = [
-        r for r in read_tables([tables / "deepbench.csv.gz"])
+        r for r in read_all([tables / "deepbench.csv.gz"]).rows
         if r.operator == "gemm" and r.dtype == "float32" and device in r.time_s
     ]  # fmt: skip
     assert len(rows) > 100

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.record_devices import attribution
 from statsnet.devices.cut_risk import AXES, FILE, load_risk, save_risk
 from statsnet.devices.device_record import load_record
-from statsnet.devices.names import canonical_name
-from statsnet.devices.record_folder import FOLDER, attribution, load_records, record_named, record_paths
+from statsnet.devices.names import canonical_name, device_named
+from statsnet.devices.record_folder import FOLDER, load_records, record_paths
 from statsnet.devices.tables.provenance import SMALL_CARDS, UNEVEN, doubt_of
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
@@ -59,9 +60,9 @@ def test_new_sizes_are_predicted_within_a_tenth_of_their_time() -> None:
 
 
 def test_they_are_found_by_a_part_of_their_names() -> None:
-    assert record_named("h100-sxm", PROFILES).device == "nvidia-h100-sxm"
+    assert device_named("h100-sxm", record_paths(PROFILES)) == "nvidia-h100-sxm"
     with pytest.raises(UsageError, match="no recorded device"):
-        record_named("z80", PROFILES)
+        device_named("z80", record_paths(PROFILES))
 
 
 def test_their_risks_are_read_and_of_axes_that_blocks_cut(tmp_path: Path) -> None:

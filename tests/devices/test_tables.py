@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from device_tables import write_table
 
 from statsnet.devices.operator_work import item_bytes
-from statsnet.devices.tables.model_steps import ModelKey
-from statsnet.devices.tables.reading import joined, read_all, read_tables
+from statsnet.devices.tables.reading import read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, StatsNetError, UsageError
 
@@ -42,7 +42,7 @@ VIDUR = (
 )
 
 
-def only(rows: list[TableRow], **wanted: str) -> TableRow:
+def only(rows: Sequence[TableRow], **wanted: str) -> TableRow:
     (row,) = (r for r in rows if all(getattr(r, k) == v for k, v in wanted.items()))
     return row
 
@@ -51,7 +51,7 @@ def test_each_format_is_recognised_by_its_columns(tmp_path: Path) -> None:
     texts = [NEUSIGHT, AIC, DECODE, DEEPBENCH, MIOPEN, VIDUR]
     for i, text in enumerate(texts):
         write_table(tmp_path, f"{i}.csv{'.gz' if i % 2 else ''}", text)
-    rows = read_tables([tmp_path])
+    rows = read_all([tmp_path]).rows
     assert {r.source for r in rows} == {"neusight", "aiconfigurator", "deepbench", "miopen", "vidur"}
     linear = only(rows, source="neusight", operator="gemm", variant="NT bias")
     assert linear.time_s == {"nvidia-h100-sxm": pytest.approx(50e-6), "nvidia-a100-pcie-40gb": pytest.approx(80e-6)}
@@ -71,7 +71,7 @@ def test_models_that_add_attention_and_mlp_at_once(tmp_path: Path) -> None:
     both = "input_layernorm", "post_attention_layernorm"
     lines = [row.replace("attn_pre_proj", op) for op in (*both, "add")]
     lines += [row.replace("m,4096", "n,2560").replace("attn_pre_proj", op) for op in (both[0], "add")]
-    added = [r for r in read_tables([write_table(tmp_path, "v.csv", "\n".join([header, *lines]) + "\n")])
+    added = [r for r in read_all([write_table(tmp_path, "v.csv", "\n".join([header, *lines]) + "\n")]).rows
              if r.operator == "add"]  # fmt: skip
     assert {dict(r.dims)["columns"]: r.time_s["nvidia-h100-sxm"] for r in added} == {
         4096: pytest.approx(30e-6), 2560: pytest.approx(15e-6),
@@ -79,18 +79,18 @@ def test_models_that_add_attention_and_mlp_at_once(tmp_path: Path) -> None:
 
 
 def test_column_major_products_become_row_major(tmp_path: Path) -> None:
-    row = only(read_tables([write_table(tmp_path, "d.csv", DEEPBENCH)]), operator="gemm")
+    row = only(read_all([write_table(tmp_path, "d.csv", DEEPBENCH)]).rows, operator="gemm")
     assert dict(row.dims) == {"batch": 1, "m": 16, "n": 1760, "k": 1024}
     assert row.variant == "NT"
 
 
 def test_a_convolution_has_its_forward_dims_in_all_directions(tmp_path: Path) -> None:
-    rows = read_tables([write_table(tmp_path, "m.csv", MIOPEN)])
+    rows = read_all([write_table(tmp_path, "m.csv", MIOPEN)]).rows
     forward, backward = only(rows, direction="forward"), only(rows, direction="backward_data")
     assert forward.dims == backward.dims
     assert dict(forward.dims)["in_channels"] == 3
     assert backward.time_s == {"amd-mi100": pytest.approx(200e-6)}
-    deepbench = only(read_tables([write_table(tmp_path, "d.csv", DEEPBENCH)]), operator="convolution")
+    deepbench = only(read_all([write_table(tmp_path, "d.csv", DEEPBENCH)]).rows, operator="convolution")
     dims = dict(deepbench.dims)
     assert (dims["in_w"], dims["in_h"], dims["kernel_w"], dims["kernel_h"], dims["pad_w"], dims["stride_w"]) == (
         28, 14, 5, 3, 2, 2,
@@ -98,50 +98,27 @@ def test_a_convolution_has_its_forward_dims_in_all_directions(tmp_path: Path) ->
 
 
 def test_devices_of_one_table_may_lie_in_several_folders(tmp_path: Path) -> None:
-    whole = read_tables([write_table(tmp_path / "whole", "aic.csv", AIC)])
+    whole = read_all([write_table(tmp_path / "whole", "aic.csv", AIC)]).rows
     lines = [line.split(",") for line in AIC.splitlines()]
     left, right = (
         "\n".join(",".join([*line[:4], *line[part]]) for line in lines) for part in (slice(4, 5), slice(5, None))
     )
     a, b = write_table(tmp_path / "a", "aic.csv", left).parent, write_table(tmp_path / "b", "x.csv.gz", right).parent
-    assert read_tables([a, b]) == whole
+    assert read_all([a, b]).rows == whole
     assert {d for r in whole for d in r.time_s} == {"nvidia-h100-sxm", "nvidia-l40s", "x900-sxm"}
 
 
 def test_repeats_are_one_time(tmp_path: Path) -> None:
     text = NEUSIGHT + "bmm,16x64x32x48,H100-SXM-80GB,18,1,other\nbmm,16x64x32x48,H100-SXM-80GB,13,1,other\n"
-    row = only(read_tables([write_table(tmp_path, "n.csv", text)]), variant="NN")
+    row = only(read_all([write_table(tmp_path, "n.csv", text)]).rows, variant="NN")
     assert row.time_s == {"nvidia-h100-sxm": pytest.approx(13e-6)}
-
-
-def test_whole_models(tmp_path: Path) -> None:
-    write_table(
-        tmp_path, "ops.csv",
-        "model,mode,seq,batch,device,op,input_shapes,output_shape,dtype,in_layer,count,fw_us,bw_us,acc_us\n"
-        'bert,inf,512,2,H100-SXM-80GB,Linear,"[[2,512,64]]","(2,512,128)",float32,1,3,100,0,0\n'
-        'bert,inf,512,2,MI100,Linear,"[[2,512,64]]","(2,512,128)",float32,1,3,150,0,0\n'
-        'bert,inf,512,2,MI100,matmul,"[[2,4,512,64],[2,4,64,512]]","(2,4,512,512)",float32,0,1,70,0,0\n',
-    )  # fmt: skip
-    write_table(
-        tmp_path, "steps.csv",
-        "model,mode,seq,batch,variant,device,num_layer,e2e_us,fw_us,bw_us\nbert,inf,512,2,,MI100,12,9000,9000,0\n",
-    )  # fmt: skip
-    tables = read_all([tmp_path])
-    (step,) = tables.steps
-    assert (step.device, step.layers, step.time_s) == ("amd-mi100", 12, pytest.approx(9e-3))
-    assert tables.rows == ()
-    linear, product = tables.models[ModelKey(model="bert", mode="inference", seq=512, batch=2)]
-    assert linear.calls_with(12) == 36 and product.calls_with(12) == 1
-    assert dict(linear.row.dims) == {"batch": 1, "m": 1024, "n": 128, "k": 64}
-    assert dict(product.row.dims) == {"batch": 8, "m": 512, "n": 512, "k": 64}
-    assert set(linear.row.time_s) == {"nvidia-h100-sxm", "amd-mi100"}
 
 
 PLAIN = "operator,dtype,device,time_ms,m,n,k,tokens\ngemm,fp16,my card,0.5,64,128,256,\nmagic,fp16,my card,0.1,,,,7\n"
 
 
 def test_a_plain_table(tmp_path: Path) -> None:
-    gemm, magic = read_tables([write_table(tmp_path, "own.csv", PLAIN)])
+    gemm, magic = read_all([write_table(tmp_path, "own.csv", PLAIN)]).rows
     assert gemm.time_s == {"my-card": pytest.approx(0.5e-3)}
     assert (gemm.dtype, dict(gemm.dims)["batch"]) == ("float16", 1)
     assert magic.dims == (("tokens", 7),)
@@ -166,13 +143,13 @@ def test_a_plain_table(tmp_path: Path) -> None:
 def test_tables_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
     path = write_table(tmp_path, "t.csv", text)
     with pytest.raises(StatsNetError) as error:
-        read_tables([path])
+        read_all([path])
     assert message in str(error.value)
 
 
 def test_a_slow_device_is_not_refused(tmp_path: Path) -> None:
     text = "operator,dtype,device,time_s,m,n,k\ngemm,fp32,x,4.2,4096,4096,4096\n"
-    (row,) = read_tables([write_table(tmp_path, "t.csv", text)])
+    (row,) = read_all([write_table(tmp_path, "t.csv", text)]).rows
     assert row.time_s == {"x": 4.2}
 
 
@@ -184,15 +161,15 @@ def test_damaged_files(tmp_path: Path) -> None:
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FileFormatError, match=r"damaged|can not be read"):
-            read_tables([tmp_path / name])
+            read_all([tmp_path / name])
     (tmp_path / "binary.csv").write_bytes(b"\x00\xff\xfe\x80" * 20)
     with pytest.raises(FileFormatError):
-        read_tables([tmp_path / "binary.csv"])
+        read_all([tmp_path / "binary.csv"])
     with pytest.raises(UsageError, match="not there"):
-        read_tables([tmp_path / "missing.csv"])
+        read_all([tmp_path / "missing.csv"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="no table"):
-        read_tables([tmp_path / "empty"])
+        read_all([tmp_path / "empty"])
 
 
 def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -218,10 +195,6 @@ def test_other_tables_in_a_folder_are_named(tmp_path: Path) -> None:
 
 
 LAYERS = "profiler,model,tp,layer,num_tokens,RTX3090\nv0,m,1,mlp,{},5\n"
-MODEL_OPERATORS = (
-    "model,mode,seq,batch,device,op,input_shapes,output_shape,dtype,in_layer,count,fw_us,bw_us,acc_us\n"
-    'bert,inf,512,2,{},Linear,"[[2,512,64]]","(2,512,128)",float32,1,3,100,0,0\n'
-)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +232,6 @@ def test_sizes_and_words_that_no_operator_has_are_left_out_and_counted(tmp_path:
         MIOPEN.replace("gfx908-120CU", "***"),
         VIDUR.replace(",a100", ",--"),
         LAYERS.format(64).replace("RTX3090", "--"),
-        MODEL_OPERATORS.format("???"),
-        "model,mode,seq,batch,variant,device,num_layer,e2e_us,fw_us,bw_us\nbert,inf,512,2,,???,12,9,9,0\n",
         f"operator,dtype,device,time_us,m,n,k\ngemm,fp32,{'x' * 90},5,4,4,4\n",
     ],
 )
@@ -273,22 +244,8 @@ def test_devices_without_a_name_are_left_out_and_counted(tmp_path: Path, text: s
 def test_a_plain_table_is_nobody_elses(tmp_path: Path) -> None:
     """No column lends its times another source's name."""
     text = "operator,dtype,device,time_us,tokens,source\nmagic,fp16,x,5,7,neusight\nmagic,fp16,x,6,7,\n"
-    (row,) = read_tables([write_table(tmp_path, "t.csv", text)])
+    (row,) = read_all([write_table(tmp_path, "t.csv", text)]).rows
     assert row.source == "plain" and row.time_s == {"x": pytest.approx(5.5e-6)}
-
-
-def test_tables_read_apart_are_joined_as_if_read_together(tmp_path: Path) -> None:
-    steps = "model,mode,seq,batch,variant,device,num_layer,e2e_us,fw_us,bw_us\nbert,inf,512,2,,{},12,9,9,0\n"
-    folders = [tmp_path / name for name in ("one", "two")]
-    for folder, device in zip(folders, ("V100", "T4"), strict=True):
-        write_table(folder, "operators.csv", PLAIN.replace("my card", device))
-        write_table(folder, "models.csv", MODEL_OPERATORS.format(device))
-        write_table(folder, "steps.csv", steps.format(device))
-    write_table(folders[1], "bad.csv", LAYERS.format(0))
-    apart = [read_all([folder]) for folder in folders]
-    assert joined(apart) == read_all(folders)
-    assert {"nvidia-v100", "nvidia-t4"} <= joined(apart).devices
-    assert "nvidia-t4" not in apart[0].devices
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 Rows, and how they are read and checked
     row, words, csv_file, reading, checks, provenance
-Operators, a source each
+A source each
     aiconfigurator, deepbench, llmservingsim, miopen, neusight, vidur, plain
-Steps of whole models
-    model_steps, neusight_models
 """

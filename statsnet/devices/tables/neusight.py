@@ -45,4 +45,15 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     yield from merged.rows()
 
 
-FORMATS = (Format(name="NeuSight's operators", columns=COLUMNS, read=read),)
+MODEL_OPERATORS = Format(
+    name="NeuSight's models, operators",
+    columns=frozenset({"model", "mode", "seq", "batch", "device", "op", "input_shapes", "output_shape", "dtype",
+                       "in_layer", "count", "fw_us", "bw_us", "acc_us"}),
+)  # fmt: skip
+MODEL_STEPS = Format(
+    name="NeuSight's models, steps",
+    columns=frozenset({"model", "mode", "seq", "batch", "variant", "device", "num_layer", "e2e_us", "fw_us", "bw_us"}),
+)
+"""Tables of whole models, which lie beside the others; no single operator for a record is in them."""
+
+FORMATS = (Format(name="NeuSight's operators", columns=COLUMNS, read=read), MODEL_OPERATORS, MODEL_STEPS)

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from statsnet.devices.tables import (
-    aiconfigurator,
-    deepbench,
-    llmservingsim,
-    miopen,
-    neusight,
-    neusight_models,
-    plain,
-    vidur,
-)
+from statsnet.devices.tables import aiconfigurator, deepbench, llmservingsim, miopen, neusight, plain, vidur
 from statsnet.devices.tables.checks import understood, without_absurd
 from statsnet.devices.tables.csv_file import Format, Tally, header_of
-from statsnet.devices.tables.model_steps import ModelKey, ModelOperator, ModelTables, WholeStep
 from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.errors import FileFormatError, UsageError
 
 FORMATS: tuple[Format, ...] = (
-    *neusight.FORMATS, *neusight_models.FORMATS, *aiconfigurator.FORMATS, *deepbench.FORMATS, *miopen.FORMATS,
-    *vidur.FORMATS, *llmservingsim.FORMATS, *plain.FORMATS,
+    *neusight.FORMATS, *aiconfigurator.FORMATS, *deepbench.FORMATS, *miopen.FORMATS, *vidur.FORMATS,
+    *llmservingsim.FORMATS, *plain.FORMATS,
 )  # fmt: skip
 
 ENDINGS = (".csv", ".csv.gz")
@@ -39,15 +29,7 @@ class Tables:
     """What some tables say. `notes` has a sentence for whatever was left out."""
 
     rows: tuple[TableRow, ...]
-    steps: tuple[WholeStep, ...]
-    models: dict[ModelKey, tuple[ModelOperator, ...]]
     notes: tuple[str, ...]
-
-    @property
-    def devices(self) -> frozenset[str]:
-        """All devices of rows, models and steps."""
-        rows = (*self.rows, *(o.row for operators in self.models.values() for o in operators))
-        return frozenset({*(d for row in rows for d in row.time_s), *(step.device for step in self.steps)})
 
 
 def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
@@ -56,16 +38,15 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
     Raises UsageError if a path is missing or no table is found, FileFormatError for a damaged table or one whose times
     can not be in the unit that its columns say.
     """
-    tally, merged, models = Tally(), Merged(), ModelTables()
+    tally, merged = Tally(), Merged()
     skipped: list[str] = []
     found = False
-    for path, asked in _files(paths):
+    for path, asked in csv_files(paths):
         form = recognised(path, asked=asked)
         if form is None:
             skipped.append(path.name)
             continue
         found = True
-        form.read_models(path, tally, models)
         rows = (row for row in form.read(path, tally) if keep is None or keep(row))
         for row in without_absurd(path, understood(path, rows, tally), tally):
             merged.add(row)
@@ -78,27 +59,7 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
             hint="name CSV tables with commas, or folders that hold them",
         )
     notes = tally.notes() + ([f"not read, no table of operators: {', '.join(sorted(skipped))}"] if skipped else [])
-    return _tables(merged, models, notes)
-
-
-def joined(tables: Sequence[Tables]) -> Tables:
-    """One operator's rows from all of them become one, as if their files had been read together."""
-    merged, models = Merged(), ModelTables()
-    for t in tables:
-        models.add_all(t.models, t.steps)
-        for row in t.rows:
-            merged.add(row)
-    return _tables(merged, models, [note for t in tables for note in t.notes])
-
-
-def _tables(merged: Merged, models: ModelTables, notes: Iterable[str]) -> Tables:
-    rows, steps = tuple(merged.rows()), tuple(models.steps)
-    return Tables(rows=rows, steps=steps, models=models.operators(), notes=tuple(notes))
-
-
-def read_tables(paths: Sequence[Path], keep: Keep | None = None) -> list[TableRow]:
-    """The rows alone; raises as `read_all` does."""
-    return list(read_all(paths, keep).rows)
+    return Tables(rows=tuple(merged.rows()), notes=tuple(notes))
 
 
 def recognised(path: Path, *, asked: bool = True) -> Format | None:
@@ -125,7 +86,7 @@ def recognised(path: Path, *, asked: bool = True) -> Format | None:
     )
 
 
-def _files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
+def csv_files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
     """Files, each with whether it was named itself. A file that is found twice is read once."""
     found: dict[Path, tuple[Path, bool]] = {}
     for path in paths:
