@@ -1,7 +1,7 @@
 """The one way to measure: a task in its own process, side by side with others, on a quiet machine. Knows no stage.
 
 A task, and the process that runs it
-    task, control, process, process_main, process_server, forked_process, network_file, tracing
+    task, control, process, outcome, process_main, process_server, forked_process, network_file, tracing
 Limits on that process
     memory_watch, sandbox, end_with_parent
 How a step is timed

@@ -8,7 +8,6 @@ another program around it: then the process is a fresh Python.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import selectors
@@ -22,24 +21,14 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from statsnet.environment import ALLOCATOR_ENV, describe, quota_env
 from statsnet.environment.temporary import temporary_folder
-from statsnet.errors import MeasurementError, ProcessError
 from statsnet.measure import device_lock, end_with_parent, sandbox
 from statsnet.measure.control import DEFAULT, Control, Job
 from statsnet.measure.device_lock import LOCKS
-from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process, start_server
+from statsnet.measure.forked_process import fork_process, start_server
 from statsnet.measure.memory_watch import MemoryWatch
+from statsnet.measure.outcome import read_outcome, too_slow
 from statsnet.measure.patience import PATIENCE
-from statsnet.measure.task import (
-    Event,
-    Task,
-    class_name,
-    converted,
-    decode_error,
-    decode_event,
-    encode_task,
-    result_type,
-    to_json,
-)
+from statsnet.measure.task import Event, Task, class_name, converted, decode_event, encode_task, result_type, to_json
 from statsnet.progress import Report, silent
 from statsnet.signatures.measurement import Environment
 
@@ -50,8 +39,6 @@ _ENDING_WITH_THIS = (sys.executable, "-I", "-S", end_with_parent.__file__)
 """Put before a program: it ends with this process, which is named behind it."""
 
 _POLL_S = 0.5
-_TAIL_LINES = 8
-_CRASH = "Fatal Python error"
 
 
 def run(
@@ -230,16 +217,16 @@ class MeasuringProcess(Generic[R]):
                 elif ended:
                     return
                 if (now_s := time.monotonic()) > deadline:
-                    raise _too_slow(timeout_s)
+                    raise too_slow(timeout_s)
                 if now_s > heard_s + silent_s:
-                    raise _too_slow(silent_s, "said nothing for")
+                    raise too_slow(silent_s, "said nothing for")
                 if now_s > looked_s + _POLL_S:
                     self._memory.look()
                     looked_s = now_s
         try:
             self._process.wait(None if timeout_s is None else max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise _too_slow(timeout_s) from None
+            raise too_slow(timeout_s) from None
 
     def tell(self, line: str | None) -> None:
         """Send the task a line; None means that there will be no more. Does nothing if the process has ended."""
@@ -254,7 +241,7 @@ class MeasuringProcess(Generic[R]):
 
     def result(self) -> R:
         """Waits for the process to end. Raises the task's own StatsNetError, or MeasurementError."""
-        data = _read_outcome(self._folder, self._process.wait(), alone=not self._control.under)
+        data = read_outcome(self._folder, self._process.wait(), alone=not self._control.under)
         result: R = converted(data, result_type(self._task))
         return result
 
@@ -266,59 +253,3 @@ def _heard(line: bytes) -> Event:
     if event.at_best is not None:
         PATIENCE.count(at_best=event.at_best)
     return event
-
-
-_HINTS: dict[int, str] = {
-    -signal.SIGKILL: "free memory, or use a smaller preset or batch",
-    -signal.SIGILL: "the processor names instructions that it cannot run, as virtual machines do with AMX: "
-    "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16, or a lower one",
-    ENDED_WITH_SERVER: "free memory, and measure again",
-}
-"""By exit code: ends that come from the machine's limits, not from what was measured."""
-
-_ENDED_IT = "run what was measured by itself in Python to see what ends it"
-
-
-def _too_slow(timeout_s: float | None, what: str = "did not end within") -> MeasurementError:
-    return MeasurementError(
-        f"a measuring process {what} {timeout_s:g} s",
-        cause="the task is too slow for the time allowed, or it hangs",
-        hint="allow more time, or use a smaller preset or batch",
-    )
-
-
-def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> Any:
-    """A task writes its result whole, as its last act. So it counts even if a library's threads, such as gloo's, abort
-    the process afterwards. But if another program ran the process (not `alone`), a failure makes the result invalid:
-    that program's own record may be incomplete."""
-    if (folder / "error.json").exists():
-        raise decode_error(json.loads((folder / "error.json").read_text(encoding="utf-8")))
-    if (exit_code == 0 or alone) and (folder / "result.json").exists():
-        return json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    kind = MeasurementError if exit_code in _HINTS else ProcessError
-    raise kind(
-        f"a measuring process {_how_it_ended(exit_code)}",
-        cause=_tail(folder / "output"),
-        hint=_HINTS.get(exit_code, "" if exit_code == 1 else _ENDED_IT),
-    )
-
-
-def _how_it_ended(exit_code: int) -> str:
-    if exit_code == ENDED_WITH_SERVER:
-        return "ended with the server that had forked it"
-    if exit_code == -signal.SIGKILL:
-        return "was killed (SIGKILL), as the system does when memory runs out"
-    if exit_code < 0:
-        return f"was ended by the signal {signal.Signals(-exit_code).name}"
-    return f"failed (exit code {exit_code})"
-
-
-def _tail(path: Path) -> str:
-    """The last lines that the child printed. They end with its exception; if exceptions are chained, with the first.
-    Of a crash, what Python says of it."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    text = text.partition("During handling of the above exception")[0].strip()
-    if (crash := text.find(_CRASH)) >= 0:  # the innermost call comes first
-        return "\n".join([line for line in text[crash:].splitlines() if line][:_TAIL_LINES])
-    lines = [line for line in text.splitlines() if not line.startswith("USDT:")]  # torch's profiler's
-    return "\n".join(lines[-_TAIL_LINES:]) or "it printed nothing"
