@@ -58,6 +58,9 @@ class AttentionKind(BlockKind):
         """If the block has its own keys and values, its input only changes how they are weighted."""
         return bool(config["queries"] == config["keys"])
 
+    def flops(self, config: Config) -> float:
+        return 4.0 * config["batch"] * config["heads"] * config["queries"] * config["keys"] * config["head_size"]
+
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Whole sequences first, then heads: the score matrix of one head keeps its size. Two heads stay: a single one
         within positions would be contiguous, another kernel class."""

@@ -139,6 +139,10 @@ class BlockKind(ABC):
         """How often the block uses its weights in a row (`with_uses`)."""
         return 1
 
+    def flops(self, config: Config) -> float:
+        """Of the products in one forward pass; 0 for blocks without any."""
+        return 0.0
+
     def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
         """The same block with an output of which later layers have this axis last, so that its gradient is permuted in
         memory; None if no such block is needed."""

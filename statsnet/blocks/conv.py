@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -125,6 +126,10 @@ class ConvKind(BlockKind):
 
     def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
         return {**config, "output_last_axis": axis} if axis < len(config["size"]) + 1 else None
+
+    def flops(self, config: Config) -> float:
+        module: Any = self.on_meta(config)
+        return 2.0 * config["batch"] * math.prod(output_map(config)) * module.conv.weight.numel()
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Fewer images. A pointwise convolution keeps MANY_IMAGES and gets lower maps instead: it has no windows."""

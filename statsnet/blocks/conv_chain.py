@@ -51,6 +51,9 @@ class ConvChainKind(BlockKind):
         """None: a motif ends at the next convolution (see `chained`)."""
         return None
 
+    def flops(self, config: Config) -> float:
+        return sum(CONV.flops(layer) for layer in layers_of(config))
+
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Fewer maps, or lower ones of as many, as the first convolution by itself."""
         return _resized_as(CONV.scaled(layers_of(config)[0], divisor), config)

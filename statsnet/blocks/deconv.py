@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -68,6 +69,10 @@ class DeconvKind(BlockKind):
             "activation": activation_behind(motif),
         }
         return {**config, "longer": longer} if any(longer) else config
+
+    def flops(self, config: Config) -> float:
+        module: Any = self.on_meta(config)
+        return 2.0 * config["batch"] * math.prod(config["size"]) * module.deconv.weight.numel()
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         batch = divided(config["batch"], divisor)

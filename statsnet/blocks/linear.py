@@ -73,6 +73,9 @@ class LinearKind(BlockKind):
     def uses(self, config: Config) -> int:
         return int(config.get("uses", 1))
 
+    def flops(self, config: Config) -> float:
+        return 2.0 * config["rows"] * config["inputs"] * config["outputs"] * self.uses(config)
+
     def scaled(self, config: Config, divisor: float) -> Config | None:
         if self.uses(config) > 1:  # each product, and so its kernel, stays the same
             uses = divided(self.uses(config), divisor)

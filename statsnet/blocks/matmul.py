@@ -48,6 +48,9 @@ class MatMulKind(BlockKind):
             "transposed": b.layout == "transposed",
         }
 
+    def flops(self, config: Config) -> float:
+        return 2.0 * config["batch"] * config["rows"] * config["depth"] * config["columns"]
+
     def scaled(self, config: Config, divisor: float) -> Config | None:
         batch = divided(config["batch"], divisor)
         return None if batch is None else {**config, "batch": batch}

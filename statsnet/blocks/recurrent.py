@@ -74,6 +74,10 @@ class RecurrentKind(BlockKind):
     def steady(self, config: Config) -> bool:
         return False  # its gates let about a tenth of a gradient through
 
+    def flops(self, config: Config) -> float:
+        weights = sum(p.numel() for p in self.on_meta(config).parameters())
+        return 2.0 * config["steps"] * config["batch"] * weights
+
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Fewer time steps: each step's product, and so its kernel, stays the same."""
         steps = divided(config["steps"], divisor)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from statsnet.blocks import KINDS, Config
 from statsnet.blocks.base import SIDE_INPUTS
-from statsnet.blocks.conv import output_map
-from statsnet.blocks.conv_chain import layers_of
 from statsnet.blocks.operator_call import encoded_arguments, name_of
 from statsnet.blocks.operator_sizes import results_without_values
 from statsnet.profiling.costs import cost_of
@@ -44,7 +41,7 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
     else:
         elements = touched = index_range[0] * config["width"]
     touched *= config["steps"] if kind_name == "recurrent" else kind.uses(config)  # each step reads all weights
-    flops = _flops(kind_name, config, module)
+    flops = kind.flops(config)
     if not training:
         return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE, 0.0
     dense = touched if config.get("sparse") else parameters
@@ -61,24 +58,3 @@ def _operator_s(config: Config) -> float:
     arguments = encoded_arguments(config)
     cost = cost_of(name_of(config), arguments, outputs)
     return (cost.flops if cost else 0.0) / FLOP_RATE + bytes_of(arguments, outputs) / BYTE_RATE
-
-
-def _flops(kind: str, config: Config, module: Any) -> float:
-    """FLOPs of the block's products; 0 for blocks without any."""
-    if kind == "conv":
-        return 2.0 * config["batch"] * math.prod(output_map(config)) * module.conv.weight.numel()
-    if kind == "conv_chain":
-        layers = zip(layers_of(config), module.layers, strict=True)
-        return sum(_flops("conv", layer, part) for layer, part in layers)
-    if kind == "deconv":
-        return 2.0 * config["batch"] * math.prod(config["size"]) * module.deconv.weight.numel()
-    if kind == "linear":
-        return 2.0 * config["rows"] * config["inputs"] * config["outputs"] * KINDS[kind].uses(config)
-    if kind == "batched_matmul":
-        return 2.0 * config["batch"] * config["rows"] * config["depth"] * config["columns"]
-    if kind == "attention":
-        return 4.0 * config["batch"] * config["heads"] * config["queries"] * config["keys"] * config["head_size"]
-    if kind == "recurrent":
-        weights = sum(p.numel() for p in module.parameters())
-        return 2.0 * config["steps"] * config["batch"] * weights
-    return 0.0
