@@ -307,6 +307,8 @@ def test_groups_of_a_product_share_all_rows(what: str) -> None:
         again = KIND.build(other)
         assert isinstance(again, Operator)
         (x,) = again.samples(1)
-        assert again(x).isfinite().all()
         ended = next(o for o in again.operands if o.dtype == torch.int32)
-        assert (len(ended), int(ended[-1])) == (3, max(16, 16 * round(rows * factor / 16)) // 3 * 3)
+        end = int(ended[-1])  # PyTorch leaves what lies past the last group as it was in memory
+        product = again(x)
+        assert {"rows": product[:end], "depth": product, "columns": product[..., :end]}[what].isfinite().all()
+        assert (len(ended), end) == (3, max(16, 16 * round(rows * factor / 16)) // 3 * 3)
