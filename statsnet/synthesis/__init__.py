@@ -5,11 +5,11 @@ What is asked
 Which blocks may stand for the mix
     sources, chains, candidates, operator_candidates, nearest_blocks, collectives, estimate
 Where it measures, and the mix's members there
-    bench, live_bench, live_members, worth_timing, capture_tasks
+    bench, live_bench, live_members, retimed_members, worth_timing, capture_tasks
 Blocks measured
     tasks, single_block, blocks_in_turn, block_runs, block_measurement, launch_waits
 What a block costs, also in sizes that were not measured
-    loads, block_costs, resized_blocks, overhead
+    loads, block_costs, corrections, resized_blocks, overhead
 The integer program and its solution
     problem, matched_characteristics, modelled_devices, elsewhere, recorded_devices, integer_program,
     weighted_columns, local_search

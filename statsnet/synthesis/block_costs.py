@@ -17,17 +17,21 @@ from statsnet.proxy.towers import Placed, Tower, follows_itself, parameter_count
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.loads import OperatorGroup, StepLoad, groups_of, load_of_part, mean, scaled
+from statsnet.synthesis.corrections import corrected, corrections_of, usual_pace
+from statsnet.synthesis.loads import (
+    OperatorGroup,
+    StepLoad,
+    groups_of,
+    load_of_part,
+    mean,
+    scaled,
+    with_counters,
+    with_distinct_weights,
+)
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.network_measurement import OUTLIER, Blocks
 from statsnet.synthesis.overhead import Overheads, overheads
 from statsnet.synthesis.resized_blocks import Resized, other_sizes, resized_groups
-
-LARGEST_CORRECTION = 2.0
-"""We assume that a kernel class or shape runs at most this many times faster or slower in place than alone."""
-
-LARGEST_PACE = 1.5
-"""The reference network tells how fast the machine was but for this factor."""
 
 LEAST_CALL_S = 1e-5
 """The interpreter takes at least this long from one operator to the next."""
@@ -88,15 +92,15 @@ class BlockCosts:
         for candidate, measurement in measured:
             plain = Placed(kind=candidate.kind, config=candidate.config)
             others = 1.0 - 1.0 / measurement.in_a_row  # their share of what a row has of the idle time
-            load = _delayed(load_of_part(measurement.block), others * idle_s.get(_entered(plain), 0.0))
-            groups = _with_distinct_weights(plain, load.groups, item_bytes)
+            load = load_of_part(measurement.block).delay(others * idle_s.get(_entered(plain), 0.0))
+            groups = with_distinct_weights(load.groups, item_bytes * parameter_count(plain))
             block_loads[plain.identity] = replace(load, groups=groups)
             if measurement.block.operators:  # parameters alone have none without their optimizer's step
                 known[plain.key] = plain
             if measurement.optimizer.operators:
                 stepped = replace(plain, optimizer=candidate.optimizer)
                 delay_s = others * idle_s.get(candidate.optimizer or "", 0.0)
-                optimizer_loads[stepped.key] = _delayed(load_of_part(measurement.optimizer), delay_s)
+                optimizer_loads[stepped.key] = load_of_part(measurement.optimizer).delay(delay_s)
                 known[stepped.key] = stepped
         return cls(
             item_bytes=item_bytes,
@@ -117,16 +121,6 @@ class BlockCosts:
     def loads(self) -> list[StepLoad]:
         """Of all candidates, as measured alone."""
         return [self._load(p, {}) for p in self.placed]
-
-    def kernel_classes(self, drift: float) -> dict[str, float]:
-        """Those of all candidates' operators; and how many seconds each takes in the candidate that has least of it,
-        while the machine takes `drift` times as long."""
-        least_s: dict[str, float] = {}
-        for load in self.loads():
-            for group in load.groups:
-                time_s = drift * group.time_s
-                least_s[group.kernel_class] = min(time_s, least_s.get(group.kernel_class, time_s))
-        return least_s
 
     def resize(self, blocks: Iterable[Placed]) -> tuple[BlockCosts, list[Placed]]:
         """New costs that also know these blocks in other sizes, and those resized blocks."""
@@ -182,19 +176,13 @@ class BlockCosts:
         """How many times as long as alone the towers' first blocks took in a network: the median over their time. Alone
         they found their operands in memory, as they do there, so the machine makes the difference. Not so blocks whose
         uses form a tower (`SingleBlock.write_operand`)."""
-        ratios: list[tuple[float, float]] = []
+        times_s = []
         for tower, parts in zip(towers, blocks, strict=True):
             first = tower.blocks[0]
-            alone_s = sum(g.time_s for g in self._groups_alone(first.identity))
-            if alone_s > 0 and parts[0].operator_time_s > 0 and not follows_itself(first):
-                ratios.append((parts[0].operator_time_s / alone_s, alone_s))
-        ratios.sort()
-        middle_s, passed_s = sum(time_s for _, time_s in ratios) / 2, 0.0
-        for ratio, time_s in ratios:
-            passed_s += time_s
-            if passed_s >= middle_s:
-                return min(max(ratio, 1 / LARGEST_PACE), LARGEST_PACE)
-        return 1.0
+            if not follows_itself(first):
+                alone_s = sum(g.time_s for g in self._groups_alone(first.identity))
+                times_s.append((alone_s, parts[0].operator_time_s))
+        return usual_pace(times_s)
 
     def learn(self, towers: Sequence[Tower], runs: Sequence[Blocks]) -> BlockCosts:
         """With the times of one measured network: `runs[k][i][j]` is the j-th block of the i-th tower in a process."""
@@ -212,8 +200,9 @@ class BlockCosts:
         samples: dict[str, list[tuple[OperatorGroup, ...]]] = defaultdict(list)
         for tower, parts in zip(towers, blocks, strict=True):
             for placed, part in zip(tower.blocks, parts, strict=True):
-                groups = _with_distinct_weights(placed, groups_of(part), self.item_bytes)
-                samples[placed.identity].append(self._with_counters(placed.identity, groups))
+                groups = with_distinct_weights(groups_of(part), self.item_bytes * parameter_count(placed))
+                load = self.block_loads.get(placed.identity)
+                samples[placed.identity].append(with_counters(groups, load.groups if load else ()))
         return {identity: mean(of_block) for identity, of_block in samples.items()}
 
     def idle(self, optimizers: Iterable[str]) -> StepLoad:
@@ -258,7 +247,7 @@ class BlockCosts:
     def _load(self, placed: Placed, corrections: dict[str, float]) -> StepLoad:
         groups = self._block_groups(placed.identity, corrections)
         if placed.key in self.optimizer_loads:
-            groups += _corrected(self.optimizer_loads[placed.key].groups, corrections)
+            groups += corrected(self.optimizer_loads[placed.key].groups, corrections)
         return StepLoad(groups=groups, framework_s=self._framework_alone_s(placed))
 
     def _block_groups(self, identity: str, corrections: dict[str, float]) -> tuple[OperatorGroup, ...]:
@@ -266,13 +255,7 @@ class BlockCosts:
             return mean(seen)
         if identity in self.resized and (resized := self.resized[identity]).origin in self.in_place:
             return resized_groups(mean(self.in_place[resized.origin]), resized, self.overheads)
-        return _corrected(self._groups_alone(identity), corrections)
-
-    def _with_counters(self, identity: str, groups: tuple[OperatorGroup, ...]) -> tuple[OperatorGroup, ...]:
-        """Groups in place have no counters of their own; they get those of the same kernel classes alone."""
-        load = self.block_loads.get(identity)
-        alone = {g.kernel_class: g.counters for g in load.groups} if load else {}
-        return tuple(replace(g, counters=g.counters or alone.get(g.kernel_class, ())) for g in groups)
+        return corrected(self._groups_alone(identity), corrections)
 
     def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the block that it is derived from, unless it repeats
@@ -304,20 +287,8 @@ class BlockCosts:
         return max(load.framework_s - self.idle_s.get(name, 0.0), least)
 
     def _corrections(self) -> dict[str, float]:
-        """Time in place ÷ time alone, over the blocks that were measured in place: by kernel class, and by shape within
-        it. A resized block's time alone is derived from that of its origin."""
-        alone: dict[str, float] = defaultdict(float)
-        in_place: dict[str, float] = defaultdict(float)
-        for identity, samples in self.in_place.items():
-            for sums, groups in ((alone, self._groups_alone(identity)), (in_place, mean(samples))):
-                for operators in groups:
-                    sums[operators.kernel_class] += operators.time_s
-                    sums[operators.kernel_shape] += operators.time_s
-        return {
-            name: min(max(in_place[name] / alone_s, 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
-            for name, alone_s in alone.items()
-            if alone_s > 0 and in_place.get(name, 0.0) > 0
-        }
+        """Of blocks that were measured in place. A resized block's time alone is derived from that of its origin."""
+        return corrections_of((self._groups_alone(i), mean(samples)) for i, samples in self.in_place.items())
 
     def _groups_alone(self, identity: str) -> tuple[OperatorGroup, ...]:
         if identity in self.block_loads:
@@ -329,27 +300,3 @@ class BlockCosts:
 def _entered(block: Placed) -> str:
     """What of the idle step a block's measurement holds, beside its optimizer's."""
     return "" if KINDS[block.kind].ends_tower(block.config) else "block"
-
-
-def _delayed(load: StepLoad, time_s: float) -> StepLoad:
-    return replace(load, framework_s=load.framework_s + time_s)
-
-
-def _with_distinct_weights(
-    placed: Placed, groups: tuple[OperatorGroup, ...], item_bytes: int
-) -> tuple[OperatorGroup, ...]:
-    """A block's groups with `distinct`: its calls read no more different weights than it has parameters."""
-    read = sum(g.weights for g in groups)
-    if not read:
-        return groups
-    distinct = min(item_bytes * parameter_count(placed) / read, 1.0)
-    return tuple(replace(g, distinct=distinct) for g in groups)
-
-
-def _corrected(groups: tuple[OperatorGroup, ...], corrections: dict[str, float]) -> tuple[OperatorGroup, ...]:
-    return tuple(replace(g, time_s=g.time_s * _correction(g, corrections)) for g in groups)
-
-
-def _correction(operators: OperatorGroup, corrections: dict[str, float]) -> float:
-    """The correction of its shape, else of its kernel class."""
-    return corrections.get(operators.kernel_shape, corrections.get(operators.kernel_class, 1.0))

@@ -30,6 +30,7 @@ from statsnet.synthesis.network_measurement import (
     merge_undisturbed_runs,
     network_measurement,
 )
+from statsnet.synthesis.retimed_members import RetimedMembers
 from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 from statsnet.units import plural
 
@@ -75,7 +76,7 @@ class LiveBench:
         return LiveMembers(self.setup, speed).measure(mix)
 
     def retime_members(self, target: Target, names: Collection[str], speed: MachineSpeed) -> dict[str, Measurement]:
-        return LiveMembers(self.setup, speed).time_again(target, names)
+        return RetimedMembers(self.setup, speed).measure(target, names)
 
     def measure_blocks(
         self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False

@@ -73,6 +73,10 @@ class StepLoad:
         groups = tuple(replace(g, time_s=g.time_s * factor) for g in self.groups)
         return StepLoad(groups=groups, framework_s=self.framework_s * factor)
 
+    def delay(self, time_s: float) -> StepLoad:
+        """With so much more time between its operators."""
+        return replace(self, framework_s=self.framework_s + time_s)
+
 
 class OperatorTable:
     """The operator groups of several loads as arrays with one entry for each group. `load` is the index of its load,
@@ -261,6 +265,27 @@ def scaled(groups: tuple[OperatorGroup, ...], factor: float, calls: float = 1.0)
         )
         for g in groups
     )
+
+
+def with_distinct_weights(groups: tuple[OperatorGroup, ...], parameter_bytes: int) -> tuple[OperatorGroup, ...]:
+    """A block's groups with `distinct`: its calls read no more different weights than it has parameters."""
+    read = sum(g.weights for g in groups)
+    distinct = min(parameter_bytes / read, 1.0) if read else 1.0
+    return tuple(replace(g, distinct=distinct) for g in groups)
+
+
+def with_counters(groups: tuple[OperatorGroup, ...], alone: Iterable[OperatorGroup]) -> tuple[OperatorGroup, ...]:
+    """Groups in place have no counters of their own; they get those of the same kernel classes alone."""
+    counters = {g.kernel_class: g.counters for g in alone}
+    return tuple(replace(g, counters=g.counters or counters.get(g.kernel_class, ())) for g in groups)
+
+
+def least_times_s(loads: Iterable[StepLoad]) -> dict[str, float]:
+    """The kernel classes of all loads, each with the seconds that it takes in the load that has least of it."""
+    least_s: dict[str, float] = {}
+    for group in (g for load in loads for g in load.groups):
+        least_s[group.kernel_class] = min(group.time_s, least_s.get(group.kernel_class, group.time_s))
+    return least_s
 
 
 def mean(samples: Sequence[tuple[OperatorGroup, ...]]) -> tuple[OperatorGroup, ...]:

@@ -24,6 +24,7 @@ from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.intervals import paired_ratio, process_median_s
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.building import DTYPES
 
@@ -113,6 +114,10 @@ class MachineSpeed:
     def has_use_for(self, kept: BesideReference) -> bool:
         """Whether a measurement of an earlier command was made on a machine that was not too disturbed."""
         return not self.spoils(kept.reference_latency_s)
+
+    def at_this_speed(self, measurement: Measurement, reference_latency_s: float | None) -> Measurement:
+        """As it would be at this speed, from a process in which the reference network took this long."""
+        return measurement.scale_times(1 / self.drift(reference_latency_s))
 
     def at_this_speed_s(self, step: TimedStep) -> float:
         """A step's seconds at this speed, from a process in which it took turns with the reference network."""

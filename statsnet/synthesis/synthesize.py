@@ -13,6 +13,7 @@ from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.collectives import asked_collectives, communication_rows, placed_collectives
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.kept_dtypes import keep_dtypes
+from statsnet.synthesis.loads import least_times_s
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import solve_in_rounds
 from statsnet.synthesis.tower_purposes import tower_purposes
@@ -46,11 +47,12 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         collectives=collectives,
     )
     achieved = target_of(signature)
+    tried = least_times_s(load.scale_times(drift) for load in problem.costs.loads())
     return Proxy(
         spec=spec,
         target=target,
         achieved=achieved,
-        coverage=coverage_of(target, problem.costs.kernel_classes(drift), achieved),
+        coverage=coverage_of(target, tried, achieved),
         signature=signature,
         replayed=problem.replayed,
         not_retimed=problem.not_retimed,

@@ -11,8 +11,9 @@ from synthesis_builders import BUDGET_S, NOTHING, alone, candidate, linear, part
 from statsnet.blocks import KINDS
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.block_costs import LARGEST_CORRECTION, LEAST_CALL_S, BlockCosts
+from statsnet.synthesis.block_costs import LEAST_CALL_S, BlockCosts
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart
+from statsnet.synthesis.corrections import LARGEST_CORRECTION
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 
 ROWS = MatchedCharacteristics(target_of(small_signature()))

@@ -28,7 +28,7 @@ from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature, WorkloadName
 from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis import bench as benches
-from statsnet.synthesis import live_members
+from statsnet.synthesis import live_members, retimed_members
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.machine_speed import reference_work
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
@@ -115,7 +115,7 @@ def test_members_take_as_long_as_at_the_speed(
         assert now.operator_time_s == pytest.approx(factor * before.operator_time_s)
         assert now.framework_time_s == pytest.approx(factor * (before.framework_time_s or 0.0))
         assert now.kernel_class == before.kernel_class
-    assert [type(task) for task in tasks] == [TimeWorkload] * live_members.RETIMED_PROCESSES
+    assert [type(task) for task in tasks] == [TimeWorkload] * retimed_members.RETIMED_PROCESSES
 
 
 @pytest.mark.parametrize(("slower", "factor"), [("step", 3.0), ("reference", 3.0), ("step", 0.3)])
@@ -188,7 +188,7 @@ def test_what_cannot_be_timed_keeps_its_times(
     assert bench.retime_members(ours, {"m0"}, SPEED) == {}
     for factor in (0.3, 3.0):
         step = beside_a_reference_network(factor * profile.measurements[0].latency_s)
-        outcomes += [lambda step=step: step] * live_members.RETIMED_PROCESSES  # type: ignore[misc]
+        outcomes += [lambda step=step: step] * retimed_members.RETIMED_PROCESSES  # type: ignore[misc]
         assert with_fresh_cache(bench, time.time_ns()).retime_members(ours, {"m0"}, SPEED) == {}
     assert outcomes == []
 

@@ -1,0 +1,54 @@
+"""How blocks' times change from alone to in place, by the shape and the kernel class of their operators."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from statsnet.synthesis.loads import OperatorGroup
+
+LARGEST_CORRECTION = 2.0
+"""We assume that a kernel class or shape runs at most this many times faster or slower in place than alone."""
+
+LARGEST_PACE = 1.5
+"""The reference network tells how fast the machine was but for this factor."""
+
+Groups = tuple[OperatorGroup, ...]
+
+
+def corrections_of(measured: Iterable[tuple[Groups, Groups]]) -> dict[str, float]:
+    """Time in place ÷ time alone, over blocks that were measured both alone and in place: by kernel class, and by shape
+    within it."""
+    alone: dict[str, float] = defaultdict(float)
+    in_place: dict[str, float] = defaultdict(float)
+    for pair in measured:
+        for sums, groups in zip((alone, in_place), pair, strict=True):
+            for operators in groups:
+                sums[operators.kernel_class] += operators.time_s
+                sums[operators.kernel_shape] += operators.time_s
+    return {
+        name: min(max(in_place[name] / alone_s, 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
+        for name, alone_s in alone.items()
+        if alone_s > 0 and in_place.get(name, 0.0) > 0
+    }
+
+
+def corrected(groups: Groups, corrections: Mapping[str, float]) -> Groups:
+    """The groups with the correction of their shape, else of their kernel class."""
+    return tuple(
+        replace(g, time_s=g.time_s * corrections.get(g.kernel_shape, corrections.get(g.kernel_class, 1.0)))
+        for g in groups
+    )
+
+
+def usual_pace(times_s: Iterable[tuple[float, float]]) -> float:
+    """From the seconds of blocks alone and in place: the median of their ratio over the time alone."""
+    both = ((alone_s, there_s) for alone_s, there_s in times_s if alone_s > 0 and there_s > 0)
+    ratios = sorted((there_s / alone_s, alone_s) for alone_s, there_s in both)
+    middle_s, passed_s = sum(time_s for _, time_s in ratios) / 2, 0.0
+    for ratio, time_s in ratios:
+        passed_s += time_s
+        if passed_s >= middle_s:
+            return min(max(ratio, 1 / LARGEST_PACE), LARGEST_PACE)
+    return 1.0

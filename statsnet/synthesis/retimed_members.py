@@ -1,0 +1,165 @@
+"""A mix's members whose steps are timed again, at the speed that the machine has now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from statsnet import workloads
+from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
+from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
+from statsnet.progress import Progress
+from statsnet.signatures.intervals import geometric_mean
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Signature
+from statsnet.signatures.target import Target, TargetMember
+from statsnet.synthesis.bench import BenchSetup, Kept
+from statsnet.synthesis.machine_speed import MachineSpeed, reference_work
+from statsnet.synthesis.worth_timing import time_of_each_s, worth_timing
+
+RETIMED_PROCESSES = 3
+"""At least this many for all members together: with only one, its memory placement would decide."""
+
+DEADLINE_SHARE = 1 / 4
+"""Of the time that is left, at most this much goes to timing members again."""
+
+MOST_DRIFT = 2.0
+"""A step that is this many times longer or shorter than when it was profiled must be of another version of the model:
+machines were seen to drift by 0.65 to 1.4."""
+
+NOT_MEASURED = (UsageError, WorkloadError, DeviceError, MeasurementError)
+"""A model's library is missing, or there is too little memory: torch says so, or the process is killed."""
+
+
+def at_hand(signature: Signature) -> bool:
+    """Whether its model can be built here by its name."""
+    return signature.workload is not None and signature.name in workloads.names()
+
+
+def model_of(signature: Signature, mode: str) -> Model:
+    """What is built to run a member that is at hand."""
+    assert signature.workload is not None
+    return Model(
+        target=signature.name or "",
+        mode=mode,
+        preset=signature.workload.preset or None,
+        batch=signature.batch,
+        dtype=signature.dtype,
+        optimizer=signature.optimizer if signature.optimizer != "custom" else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RetimedMembers:
+    """Times members at one speed of the machine."""
+
+    setup: BenchSetup
+    speed: MachineSpeed
+
+    def measure(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
+        """The measurements of the named members at this speed. Of those whose models are not at hand, only the ones
+        that were profiled beside the reference network.
+
+        A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
+        are of another speed. It changes much alike for all members. So with many members only some are timed, and the
+        others' times change as those did. A member is left out if it cannot be timed, or if its model does other work
+        than its signature says.
+        """
+        named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
+        apart = {m.name: again for m in named if not at_hand(m.signature) and (again := self._pace_of(m))}
+        return {**self._timed_again(target, names), **apart}
+
+    def _pace_of(self, member: TargetMember) -> Measurement | None:
+        """The member's own measurement at this speed; None if it was not profiled beside the reference network, or
+        while others slowed that down, which they do not do to all work by the same factor.
+
+        Its operators alone do not tell the speed: they take 0.9 to 1.6 times as long as in the step.
+        """
+        if self.speed.is_steady:
+            return None
+        recorded = member.measurement
+        work = reference_work(self.setup.mode, self.setup.dtype)
+        if recorded.reference is None or recorded.reference.network != work:
+            self.setup.note(
+                f"{member.name} was not profiled beside this version's reference network, so its times may be of "
+                "another speed of the machine. Profile it again with this version"
+            )
+            return None
+        if self.speed.spoils(recorded.reference.latency_s):
+            slower = self.speed.drift(recorded.reference.latency_s)
+            self.setup.note(
+                f"{member.name} was profiled on a disturbed machine: the reference network took {slower:.1f} times as "
+                "long as now. Profile it again while nothing else runs"
+            )
+            return None
+        return self.speed.at_this_speed(recorded, recorded.reference.latency_s)
+
+    def _timed_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
+        due = [m for m in target.members if m.name in names and at_hand(m.signature)]
+        steps = self._time(chosen := list(worth_timing(due, self._retimed_s())))
+        factors: dict[str, float] = {}
+        for member in chosen:
+            times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
+            if times_s and 1 / MOST_DRIFT < (factor := median(times_s) / member.latency_s) < MOST_DRIFT:
+                factors[member.name] = factor
+        if not factors:
+            return {}
+        usual = geometric_mean(list(factors.values()))
+        timed = {m.name for m in chosen}
+        return {
+            m.name: m.measurement.scale_times(factors.get(m.name, usual))
+            for m in due
+            if m.name in factors or m.name not in timed
+        }
+
+    def _time(self, due: Sequence[TargetMember]) -> dict[str, list[TimedStep]]:
+        """For each member, the processes in which its step took turns with the reference network; none after it
+        fails."""
+        steps: dict[str, list[TimedStep]] = {m.name: [] for m in due}
+        failed: set[str] = set()
+        rounds = math.ceil(RETIMED_PROCESSES / max(len(due), 1))
+        repeated = [(member, number) for number in range(rounds) for member in due]
+        with self.speed.network_folder() as folder:
+            if self._has_all_time():
+                self.setup.measure_ahead(self._timing(member, run, len(due), folder) for member, run in repeated)
+            for number, (member, run) in enumerate(repeated, 1):
+                stage = f"timing {member.name} once more ({number} of {len(repeated)})"
+                self.setup.report(Progress(stage=stage))
+                in_time = not self.setup.deadline.passed or not any(steps.values())
+                if member.name not in failed and in_time:
+                    try:
+                        steps[member.name].append(self._time_once(self._timing(member, run, len(due), folder), stage))
+                    except NOT_MEASURED:
+                        failed.add(member.name)
+                self.setup.stages.advance(1 / len(repeated))
+        return steps
+
+    def _retimed_s(self) -> float:
+        return min(self.setup.effort.retimed_s, DEADLINE_SHARE * self.setup.deadline.left_s)
+
+    def _has_all_time(self) -> bool:
+        """Else another command may have the time that this one lacks, so that nothing is kept."""
+        return self._retimed_s() >= self.setup.effort.retimed_s
+
+    def _time_once(self, timing: Kept[TimedStep], stage: str) -> TimedStep:
+        return self.setup.remember(timing) if self._has_all_time() else self.setup.run(timing.task, stage)
+
+    def _timing(self, member: TargetMember, run: int, members: int, reference: str | None) -> Kept[TimedStep]:
+        """A process that times the step of one of so many members."""
+        setup = self.setup
+        timed = {"timed": member.signature.id, "run": run, "retimed_s": setup.effort.retimed_s}
+        task = TimeWorkload(
+            model=model_of(member.signature, setup.mode),
+            device=setup.device,
+            limits=Limits(max_time_s=time_of_each_s(self._retimed_s(), members)),
+            reference_network=reference,
+        )
+        return Kept(
+            key=setup.key(**timed, reference_network=self.speed.reference_id),
+            kind=TimedStep,
+            task=task,
+            stage=f"timing {member.name} once more",
+            is_usable=lambda kept: not self.speed.spoils(median(kept.reference_latency_s)),
+        )
