@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import random
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import changing_models
 import pytest
 import torch
+from changing_models import (
+    WIDTH,
+    counting,
+    growing_attribute,
+    growing_cache,
+    growing_episode,
+    growing_from_a_number,
+    growing_list,
+    growing_state,
+    many_lengths,
+    popped_dict,
+    popped_list,
+    random_layer,
+)
 from torch import nn
 
 from statsnet.errors import ModelError, WorkloadError
@@ -20,143 +33,15 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.measure.turns import PausingClock
 from statsnet.profiling import varying
 from statsnet.profiling.alike import Alike, StepsVary
-from statsnet.profiling.representatives import Work, choose
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.profiling.trace import captured
 from statsnet.profiling.varying import is_known, mean_samples, trace_varying
 from statsnet.signatures.statistics import agree
 from statsnet.workloads import Successive, build, make_step
-from statsnet.workloads.tree_copies import copied
-from statsnet.workloads.trees import same_state, state_of
-
-WIDTH = 16
-
-
-class Calls(nn.Module):
-    """Calls a function with the module and its inputs."""
-
-    def __init__(self, function: Callable[..., Any], **held: Any) -> None:
-        super().__init__()
-        self.linear = nn.Linear(WIDTH, WIDTH)
-        self.function = function
-        for name, value in held.items():
-            setattr(self, name, value)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(self, *args, **kwargs)
-
-
-class Cache:
-    """Rows of a class of one's own."""
-
-    def __init__(self) -> None:
-        self.rows = [torch.randn(8, WIDTH)]
-
-    def grown(self, row: torch.Tensor) -> torch.Tensor:
-        self.rows[0] = torch.cat([self.rows[0], row])
-        return self.rows[0]
-
-
-def growing_cache() -> Any:
-    return Calls(lambda self, x, cache: self.linear(cache.grown(x))), (torch.randn(1, WIDTH),), {"cache": Cache()}
-
-
-def popped_list() -> Any:
-    return Calls(lambda self, rows: self.linear(rows.pop())), ([torch.randn(9, WIDTH) for _ in range(2)],)
-
-
-def popped_dict() -> Any:
-    return Calls(lambda self, rows: self.linear(rows.pop("x"))), ({"x": torch.randn(9, WIDTH)},)
-
-
-def growing_state() -> Any:
-    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
-        self.seen = torch.cat([self.seen, x])
-        return self.linear(self.seen)  # type: ignore[no-any-return]
-
-    return Calls(run, seen=torch.zeros(8, WIDTH)), (torch.randn(1, WIDTH),)
-
-
-def growing_list() -> Any:
-    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
-        self.seen.append(x)
-        return self.linear(torch.cat(self.seen))  # type: ignore[no-any-return]
-
-    return Calls(run, seen=[torch.zeros(8, WIDTH)]), (torch.randn(1, WIDTH),)
-
-
-def growing_from_a_number() -> Any:
-    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
-        before = self.seen if isinstance(self.seen, torch.Tensor) else torch.zeros(8, WIDTH)
-        self.seen = torch.cat([before, x])
-        return self.linear(self.seen)  # type: ignore[no-any-return]
-
-    return Calls(run, seen=0), (torch.randn(1, WIDTH),)
-
-
-def growing_attribute() -> Any:
-    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
-        self.seen = torch.cat([getattr(self, "seen", torch.zeros(8, WIDTH)), x])
-        return self.linear(self.seen)  # type: ignore[no-any-return]
-
-    return Calls(run), (torch.randn(1, WIDTH),)
-
-
-class Episode:
-    """An environment that holds no rows before the first step."""
-
-    def __init__(self) -> None:
-        self.length = 8
-
-    def grown(self, row: torch.Tensor) -> torch.Tensor:
-        rows: list[torch.Tensor] = vars(self).setdefault("rows", [torch.zeros(self.length, WIDTH)])
-        rows[0] = torch.cat([rows[0], row])
-        return rows[0]
-
-
-def growing_episode() -> Any:
-    return Calls(lambda self, x: self.linear(self.episode.grown(x)), episode=Episode()), (torch.randn(1, WIDTH),)
-
-
-def prompt_and_next_tokens() -> Any:
-    """The first input has no cache, the others grow the one that they share."""
-
-    def run(self: Any, x: torch.Tensor, cache: Cache | None = None) -> Any:
-        return self.linear(x if cache is None else cache.grown(x))
-
-    cache = Cache()
-    rest = [((torch.randn(1, WIDTH),), {"cache": cache}) for _ in range(2)]
-    return {"model": Calls(run), "inputs": [((torch.randn(8, WIDTH),), {}), *rest]}
-
-
-def iterated() -> Any:
-    return Calls(lambda self, rows: self.linear(next(rows))), (iter([torch.randn(1, WIDTH)]),)
-
-
-def random_layer() -> Any:
-    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
-        x = self.linear(x)
-        return self.linear(x) if random.random() < 0.5 else x
-
-    return Calls(run), (torch.randn(4, WIDTH),)
-
-
-def counting() -> Any:
-    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
-        self.count += 1
-        x = self.linear(x)
-        return self.linear(x) if self.count % 2 else x
-
-    return Calls(run, count=0), (torch.randn(4, WIDTH),)
-
-
-def many_lengths(descending: bool = False) -> Any:
-    lengths = sorted(range(4, 84, 4), reverse=descending)
-    return {"model": nn.Linear(WIDTH, WIDTH), "inputs": [((torch.randn(n, WIDTH),), {}) for n in lengths]}
 
 
 def profiled(factory: Callable[..., Any], mode: str = "inference", device: str = "cpu", **overrides: Any) -> Profile:
-    target = f"{__file__}:{factory.__name__}"
+    target = f"{changing_models.__file__}:{factory.__name__}"
     model = Model(target=target, mode=mode, overrides=overrides)
     return ProfileWorkload(model=model, device=device, min_time_s=0.0, repeats=2).run(Context())
 
@@ -167,7 +52,7 @@ def profiled(factory: Callable[..., Any], mode: str = "inference", device: str =
 ])  # fmt: skip
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mode: str) -> None:
-    step = make_step(build(f"{__file__}:{factory.__name__}", mode=mode))
+    step = make_step(build(f"{changing_models.__file__}:{factory.__name__}", mode=mode))
     seen: list[int] = []
     step.built.model.linear.register_forward_hook(lambda _module, args, _out: seen.append(len(args[0])))
     for index in range(6):
@@ -177,7 +62,7 @@ def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mod
 
 
 def test_inputs_that_only_some_steps_change_are_renewed_too() -> None:
-    step = make_step(build(f"{__file__}:prompt_and_next_tokens", mode="inference"))
+    step = make_step(build(f"{changing_models.__file__}:prompt_and_next_tokens", mode="inference"))
     rows = [len(step(index)) for index in range(9)]
     assert rows == [8, 9, 9] * 3
     assert step.renewal.changes_inputs
@@ -193,7 +78,7 @@ def test_a_signature_says_nothing_of_a_cache_that_has_grown() -> None:
 
 
 def test_a_step_that_changes_nothing_gets_the_inputs_themselves() -> None:
-    step = make_step(build(f"{__file__}:many_lengths", mode="inference"))
+    step = make_step(build(f"{changing_models.__file__}:many_lengths", mode="inference"))
     for index in range(4):
         step(index)
         step.prepare(index)
@@ -201,16 +86,8 @@ def test_a_step_that_changes_nothing_gets_the_inputs_themselves() -> None:
     assert step.renewal.batches(0)[0] is step.built.inputs[0]
 
 
-def recurrent() -> Any:
-    class Last(nn.GRU):
-        def forward(self, rows: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-            return super().forward(rows)[0]
-
-    return Last(WIDTH, WIDTH), torch.randn(2, WIDTH)
-
-
 def test_weights_that_a_layer_keeps_in_a_list_are_no_state_of_its_own() -> None:
-    step = make_step(build(f"{__file__}:recurrent", mode="training"))
+    step = make_step(build(f"{changing_models.__file__}:recurrent", mode="training"))
     for index in range(4):
         step(index)
     assert not step.renewal.changes_state
@@ -218,7 +95,7 @@ def test_weights_that_a_layer_keeps_in_a_list_are_no_state_of_its_own() -> None:
 
 def test_iterators_are_refused() -> None:
     with pytest.raises(WorkloadError, match="is an iterator"):
-        make_step(build(f"{__file__}:iterated", mode="inference"))
+        make_step(build(f"{changing_models.__file__}:iterated", mode="inference"))
 
 
 def test_random_layers_are_averaged_and_their_spread_is_in_the_file() -> None:
@@ -315,37 +192,6 @@ def test_inputs_of_many_shapes_are_represented_in_whatever_order_they_come(devic
     assert up.signature.flops_per_step == pytest.approx(exact, rel=0.06)  # the bias is counted too
 
 
-def test_few_shapes_are_all_profiled() -> None:
-    chosen, sample = choose([[0, 3], [1], [2]], lambda _: 1, lambda _: Work(flops=1.0, moved=1.0))
-    assert [(c.steps, c.stands_for) for c in chosen] == [((0, 3), 2), ((1,), 1), ((2,), 1)]
-    assert sample is not None
-    assert sample.work_error == 0
-
-
-def test_more_inputs_are_taken_where_a_few_would_be_wrong() -> None:
-    work = [Work(flops=2.0**n, moved=1.0) for n in range(40)]
-    chosen, sample = choose([[n] for n in range(40)], lambda n: n, lambda n: work[n])
-    assert sample is not None
-    assert sum(c.stands_for for c in chosen) == 40
-    assert sample.work_error <= 0.01
-    assert len(chosen) > 8
-
-
-def test_a_thousand_shapes_are_counted_in_part() -> None:
-    counted: list[int] = []
-
-    def count(number: int) -> Work:
-        counted.append(number)
-        return Work(flops=float(number), moved=float(number))
-
-    chosen, sample = choose([[n] for n in range(1, 1001)], lambda n: n, count)
-    assert len(counted) <= 64
-    mean = sum(c.steps[0] * c.stands_for for c in chosen) / 1000
-    assert mean == pytest.approx(500.5, rel=0.02)
-    assert sample is not None
-    assert sample.distinct == 1000
-
-
 def test_rounds_go_on_for_varying_work_and_not_for_a_noisy_machine() -> None:
     """Of n rounds of 1 and 3, half the interval of the mean is 1.96 / (2 sqrt n) of it: 5 % takes 384 rounds."""
     steady, varying, noisy = [1.0] * 24, [1.0, 3.0] * 32, [1e-3, 3e-3] * 12
@@ -353,60 +199,6 @@ def test_rounds_go_on_for_varying_work_and_not_for_a_noisy_machine() -> None:
     assert not is_known(steady[:22], noisy[:22])
     assert is_known(steady, noisy)
     assert not is_known(varying, [1e-3] * 64)
-
-
-def test_copies_are_independent_and_keep_what_holds_nothing() -> None:
-    shared = torch.ones(2)
-    module = nn.Linear(2, 2)
-    value = {"a": [shared, shared.expand(3, 2)], "cache": Cache(), "module": module, "draws": random.Random(0)}
-    arrays = value["arrays"] = [np.zeros(2), np.broadcast_to(np.zeros(1), 2)]
-    copy = copied(value)
-    copy["arrays"][0] += 1
-    copy["a"].append(1)
-    copy["cache"].grown(torch.ones(1, WIDTH))
-    copy["a"][0].zero_()
-    assert len(value["a"]) == 2
-    assert value["cache"].rows[0].shape == (8, WIDTH)
-    assert shared.tolist() == [1, 1]
-    assert arrays[0].tolist() == [0, 0]
-    assert copy["arrays"][1] is arrays[1]  # nobody may write into it
-    assert copy["a"][1].stride() == value["a"][1].stride()
-    assert copy["module"] is module
-    assert copy["draws"] is value["draws"]  # an environment's episodes go on to differ
-
-
-@pytest.mark.parametrize("view", [
-    lambda x: x, lambda x: x.t(), lambda x: x[:, :3], lambda x: x[::2],
-    lambda x: x[:, :1].expand(8, 5), lambda x: x[None, 0, 2],
-    lambda x: x.flatten().unfold(0, 4, 2),
-])  # fmt: skip
-def test_copies_keep_values_and_the_layout_of_views(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    given = view(torch.randn(8, 8))
-    made = copied(given)
-    assert torch.equal(made, given)
-    assert made.data_ptr() != given.data_ptr()
-    if given.stride() != (2, 1):  # windows that overlap become rows of their own
-        assert made.stride() == given.stride()
-
-
-def test_states_differ_by_any_change() -> None:
-    tensor, values = torch.zeros(3), [float("nan")]
-    held = {"t": tensor, "v": values}
-    before = state_of(held)
-    assert same_state(before, state_of(held))
-    tensor.add_(1)
-    assert not same_state(before, state_of(held))
-    before = state_of(held)
-    values.append(1.0)
-    assert not same_state(before, state_of(held))
-    before = state_of(held)
-    held["t"] = tensor.clone()
-    assert not same_state(before, state_of(held))
-    held["n"] = np.zeros(3)
-    before = state_of(held)
-    assert same_state(before, state_of(held))
-    held["n"][0] = 1.0
-    assert not same_state(before, state_of(held))
 
 
 def test_a_clock_that_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
