@@ -32,6 +32,7 @@ MOST_CLUSTERS = MOST_MOTIFS = 20_000
 
 @dataclass(slots=True)
 class _Cluster:
+    number: int
     call: OpCall
     calls: float = 0.0
     time_s: float | None = None
@@ -61,29 +62,9 @@ def build_signature(
     Without `environment` the traces hold only counts (fake tensors), and the signature has no measurement. Afterwards
     the traces' calls know their clusters.
     """
-    clusters: dict[str, _Cluster] = {}
-    motifs: Counter[tuple[int, ...]] = Counter()
-    order: dict[str, int] = {}
     weights = _normalised(shares or [1.0] * len(traces))
-    for trace, share in zip(traces, weights, strict=True):
-        cluster_of: list[int | None] = []
-        for call, implementation in zip(trace.calls, trace.implementations, strict=True):
-            if call.metadata:
-                cluster_of.append(None)
-                continue
-            args = coarse_arguments(call.op, call.args)
-            key = json.dumps([call.op, call.phase, args, call.outputs, call.is_lost], sort_keys=True)
-            if key not in clusters:
-                call.args = args
-                clusters[key] = _Cluster(call)
-                order[key] = len(order)
-            _add(clusters[key], call, implementation, share)
-            call.cluster = order[key]
-            cluster_of.append(order[key])
-        for sequence, count in count_motifs(motif_runs(trace.calls), cluster_of).items():
-            motifs[sequence] += count * share  # type: ignore[assignment]
-    ordered = list(clusters.values())
-    _check_number(ordered)
+    clusters, motifs = _clustered(traces, weights)
+    _check_number(clusters)
     data: dict[str, Any] = {
         "kind": "statsnet.signature",
         "schema_version": 1,
@@ -95,7 +76,7 @@ def build_signature(
         "optimizer": optimizer,
         "counts": {
             "flops_per_multiply_add": 2,
-            "clusters": [_cluster_row(cluster) for cluster in ordered],
+            "clusters": [_cluster_row(cluster) for cluster in clusters],
             "motifs": [{"clusters": list(s), "count": n} for s, n in _commonest(motifs)],
             "memory": memory,
             "shape_variants": len(inputs.stands_for) if inputs else 1 if variation else len(traces),
@@ -104,7 +85,7 @@ def build_signature(
         },
     }
     if environment is not None:
-        measured = _measurement(traces, weights, ordered, environment)
+        measured = _measurement(traces, weights, clusters, environment)
         data["measurements"] = [{**measured, "variation": variation, "gpu": activity_of(traces, weights, power)}]
     signature = Signature.from_dict(data)
     place = {old: new for new, old in enumerate(canonical_order(signature.clusters))}
@@ -112,6 +93,31 @@ def build_signature(
         for call in trace.calls:
             call.cluster = None if call.cluster is None else place[call.cluster]
     return in_canonical_order(signature)
+
+
+def _clustered(
+    traces: Sequence[StepTrace], weights: Sequence[float]
+) -> tuple[list[_Cluster], Counter[tuple[int, ...]]]:
+    """Clusters in the order of their first calls, and motifs. Each call is told its cluster's number."""
+    clusters: dict[str, _Cluster] = {}
+    motifs: Counter[tuple[int, ...]] = Counter()
+    for trace, share in zip(traces, weights, strict=True):
+        cluster_of: list[int | None] = []
+        for call, implementation in zip(trace.calls, trace.implementations, strict=True):
+            if call.metadata:
+                cluster_of.append(None)
+                continue
+            args = coarse_arguments(call.op, call.args)
+            key = json.dumps([call.op, call.phase, args, call.outputs, call.is_lost], sort_keys=True)
+            if key not in clusters:
+                call.args = args
+                clusters[key] = _Cluster(len(clusters), call)
+            _add(clusters[key], call, implementation, share)
+            call.cluster = clusters[key].number
+            cluster_of.append(call.cluster)
+        for sequence, count in count_motifs(motif_runs(trace.calls), cluster_of).items():
+            motifs[sequence] += count * share  # type: ignore[assignment]
+    return list(clusters.values()), motifs
 
 
 def mode_of(calls: Iterable[OpCall]) -> str:

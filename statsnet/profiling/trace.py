@@ -111,23 +111,36 @@ def trace_step(
         turn.prepare()
         check_collectives(len(look_for_unseen(turn, calls, device=device)[1].works), calls)
     overhead_s = event_overhead_s(record_shapes=alike is not None and alike.shows_in_profiles)
+    fewest = min(repeats, FEWEST) if len(calls) > MANY_CALLS else repeats
+    bare, timelines = _in_pairs(both, device, fewest, min_time_s, between, report)
+    if alike:
+        alike.look_again(timelines)
+    return joined_trace(device, calls, warmup_s, bare, timelines, overhead_s)
+
+
+def _in_pairs(
+    both: Callable[[], tuple[float, Timeline]],
+    device: str,
+    fewest: int,
+    min_time_s: float,
+    between: Callable[[], object],
+    report: Callable[[str, float], None],
+) -> tuple[list[float], list[Timeline]]:
+    """Seconds of bare steps, and the profiled steps that followed them, until there are enough (see trace_step)."""
     quiet_machine = QuietMachine(device) if alone() else None
-    repeats = min(repeats, FEWEST) if len(calls) > MANY_CALLS else repeats
     bare: list[float] = []
     timelines: list[Timeline] = []
     begin = time.perf_counter()
     while agreed(
-        (len(bare) < repeats and not agree(bare))
+        (len(bare) < fewest and not agree(bare))
         or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS and precision(bare) > PRECISE)
     ):
         between()
         bare_s, timeline = quiet_machine.measure(both) if quiet_machine else both()
         bare.append(bare_s)
         timelines.append(timeline)
-        report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
-    if alike:
-        alike.look_again(timelines)
-    return joined_trace(device, calls, warmup_s, bare, timelines, overhead_s)
+        report("measuring", 0.3 + 0.7 * len(bare) / max(fewest, 1))
+    return bare, timelines
 
 
 def captured(
