@@ -16,7 +16,7 @@ from statsnet.devices.tables.words import ITEM_BYTES
 from statsnet.profiling.coarse_scalars import call_key
 from statsnet.profiling.costs import work_of_call
 from statsnet.signatures.kernel_class import kernel_class
-from statsnet.signatures.measurement import Environment
+from statsnet.signatures.measurement import Environment, environment_without_details
 from statsnet.signatures.operators import dtype_of
 
 UNKNOWN_KERNEL = "unknown"
@@ -79,11 +79,7 @@ def environment_of(record: DeviceRecord) -> Environment:
     """What the record knows of where its operators ran."""
     chip = chip_of(record.device)
     kind: Literal["cpu", "cuda"] = "cpu" if record.device.startswith(NO_GPUS) else "cuda"
-    environment: Environment = {
-        "device": kind, "device_name": record.device, "cpu_model": None, "cpu_capability": None, "isa": [],
-        "threads": None, "interop_threads": None, "cores": None, "memory_bytes": None, "torch": None, "python": None,
-        "os": None, "mkl": None, "onednn": None, "cuda": None, "driver": None, "settings": {}, "allocator": {},
-    }  # type: ignore[typeddict-item]  # fmt: skip
+    environment = environment_without_details(kind, record.device)
     if chip is not UNKNOWN and kind == "cuda":
         environment["gpu"] = {"multiprocessors": chip.cores}
     return environment

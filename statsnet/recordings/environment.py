@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from statsnet.environment.record import public_torch_version
 from statsnet.recordings.chrome_trace import Recording
+from statsnet.signatures.measurement import environment_without_details
 
 UNKNOWN_CPU = "unknown CPU"
 
 
-def environment_of(recording: Recording, device: str) -> dict[str, Any]:
+def environment_of(recording: Recording, device: Literal["cpu", "cuda"]) -> dict[str, Any]:
     """The environment record (docs/formats.md); what the recording does not tell is null."""
     head = recording.head
-    record: dict[str, Any] = {
-        "device": device, "device_name": UNKNOWN_CPU, "cpu_model": None, "cpu_capability": None, "isa": [],
-        "threads": None, "interop_threads": None, "cores": None, "memory_bytes": None,
-        "torch": _torch_version(head), "python": None, "os": None, "mkl": None, "onednn": None,
-        "cuda": None, "driver": None, "allocator": {}, "settings": {},
-    }  # fmt: skip
+    record = {**environment_without_details(device, UNKNOWN_CPU), "torch": _torch_version(head)}
     if device == "cpu":
         return record
     gpu = _device_properties(recording)

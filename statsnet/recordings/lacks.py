@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from statsnet.errors import FileFormatError
 from statsnet.recordings.chrome_trace import Recording
 
@@ -32,7 +34,7 @@ def check(recording: Recording, name: str) -> None:
     )
 
 
-def device_of(recording: Recording) -> str:
+def device_of(recording: Recording) -> Literal["cpu", "cuda"]:
     """Where the operators ran: on a GPU if kernels or launches were recorded."""
     launches = any(e.kind == "launch" and "Launch" in e.name for e in recording.events)
     return "cuda" if recording.on_device or launches else "cpu"

@@ -90,6 +90,15 @@ class Environment(TypedDict, total=False):
     gpu: GpuRecord | None
 
 
+def environment_without_details(device: Literal["cpu", "cuda"], device_name: str) -> Environment:
+    """Of a machine of which nothing else is known."""
+    return {
+        "device": device, "device_name": device_name, "cpu_model": None, "cpu_capability": None, "isa": [],
+        "threads": None, "interop_threads": None, "cores": None, "memory_bytes": None, "torch": None, "python": None,
+        "os": None, "mkl": None, "onednn": None, "cuda": None, "driver": None, "allocator": {}, "settings": {},
+    }  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """Times of one signature in one environment. Lists per cluster are in the order of the clusters; `gpu` is None on a
