@@ -59,6 +59,14 @@ class Event:
     def elapsed_s(self) -> float:
         return (self.end_ns - self.start_ns) * 1e-9
 
+    def within(self) -> Iterator[Event]:
+        """The event, and all inside it; each before those that are inside it."""
+        stack = [self]
+        while stack:
+            event = stack.pop()
+            yield event
+            stack.extend(event.children)
+
 
 @dataclass(slots=True, kw_only=True)
 class StepEvents:

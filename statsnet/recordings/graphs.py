@@ -6,7 +6,7 @@ launched the same kernels in the same order, which did not run then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from statsnet.measure.device_kernels import Kernel
@@ -61,7 +61,8 @@ class _Captured:
         """Copies of the ranges around these launches, with the kernels in them, when the graph was launched."""
         by_launch = {id(self._launches[begin + i]): kernel for i, kernel in enumerate(kernels)}
         copies: dict[int, RecordedEvent] = {}
-        for event in reversed(list(_all_within(self._roots))):  # what is inside comes first
+        there = [event for root in self._roots for event in root.within() if isinstance(event, RecordedEvent)]
+        for event in reversed(there):  # what is inside comes first
             kernel = by_launch.get(id(event))
             children: list[Event] = [copies[id(child)] for child in event.children if id(child) in copies]
             if children or kernel is not None:
@@ -71,16 +72,6 @@ class _Captured:
                     kernels=[] if kernel is None else [kernel],
                 )  # fmt: skip
         return [copies[id(root)] for root in self._roots if id(root) in copies]
-
-
-def _all_within(roots: Sequence[Event]) -> Iterator[RecordedEvent]:
-    """The events and all inside them; each before those that are inside it."""
-    stack = list(roots)
-    while stack:
-        event = stack.pop()
-        if isinstance(event, RecordedEvent):
-            yield event
-            stack.extend(event.children)
 
 
 def whole_of(recording: Recording) -> RecordedEvent:

@@ -6,7 +6,7 @@ The recording's events go the way of a live profile's: nested, joined to their k
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -235,7 +235,7 @@ def _name_by_kernels(call: OpCall, event: Event, family: str) -> None:
     is_known = namespace(call.op) in ("aten", "prims") or categorize(call.op, call.phase) != "other"
     if is_known or not isinstance(event, RecordedEvent):
         return
-    kernels = [kernel.name for part in _within(event) for kernel in part.kernels]
+    kernels = [kernel.name for part in event.within() for kernel in part.kernels]
     told = told_by_kernels(family, kernels, event.arguments)
     if told is not None:
         call.op, call.args, call.outputs = told.op, told.args, told.outputs
@@ -244,16 +244,7 @@ def _name_by_kernels(call: OpCall, event: Event, family: str) -> None:
 
 def _lost(event: Event) -> bool:
     """Whether kernels of the call have no times."""
-    return any(getattr(part, "lost", 0) for part in _within(event))
-
-
-def _within(event: Event) -> Iterator[Event]:
-    """The event and all inside it."""
-    stack = [event]
-    while stack:
-        event = stack.pop()
-        yield event
-        stack.extend(event.children)
+    return any(getattr(part, "lost", 0) for part in event.within())
 
 
 def _implementation(kernels: list[Kernel], device: str, has_kernels: bool) -> str:
