@@ -79,13 +79,8 @@ def _paced_gpu(gpu: GpuActivity, paces: Sequence[Pace], step: float) -> GpuActiv
 
 
 def _paced_collectives(collectives: Collectives, paces: Sequence[Pace], step: float) -> Collectives:
-    calls = [
-        replace(
-            c, time_s=paces[c.cluster].time * c.time_s, exposed_time_s=paces[c.cluster].time * c.exposed_time_s
-        )
-        for c in collectives.calls
-    ]  # fmt: skip
-    return replace(collectives.scale_times(step), calls=tuple(calls))
+    calls = tuple(c.scale_times(paces[c.cluster].time) for c in collectives.calls)
+    return replace(collectives.scale_times(step), calls=calls)
 
 
 def rounded_times(measurement: Measurement, calls: float) -> Measurement:

@@ -184,6 +184,9 @@ class CollectiveTime:
         """Share of its time in which this process computed."""
         return 1 - min(self.exposed_time_s / self.time_s, 1.0) if self.time_s else None
 
+    def scale_times(self, factor: float) -> CollectiveTime:
+        return replace(self, time_s=factor * self.time_s, exposed_time_s=factor * self.exposed_time_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collectives:
@@ -216,9 +219,7 @@ class Collectives:
         return replace(
             self,
             exposed_time_s=factor * self.exposed_time_s,
-            calls=tuple(
-                replace(c, time_s=factor * c.time_s, exposed_time_s=factor * c.exposed_time_s) for c in self.calls
-            ),
+            calls=tuple(c.scale_times(factor) for c in self.calls),
             rank_step_latency_s=tuple(factor * t for t in self.rank_step_latency_s),
             rank_waiting_s=tuple(factor * t for t in self.rank_waiting_s),
         )
