@@ -236,27 +236,23 @@ def search_rates(capacity_qps: float, is_valid: Callable[[float], bool]) -> tupl
     that was not met. `capacity_qps` is what a step alone would allow."""
     valid: float | None = None
     invalid: float | None = None
-    ascending = [share * capacity_qps for share in LOADS]
-    ascending += [capacity_qps * BEYOND**power for power in range(1, MOST_BEYOND + 1)]
-    for qps in map(_rounded, ascending):
-        if not is_valid(qps):
-            invalid = qps
-            break
-        valid = qps
-    below = 0
-    while valid is None and invalid is not None and below < MOST_BELOW:
-        qps, below = _rounded(invalid / 2), below + 1
-        if is_valid(qps):
+
+    def look(qps: float) -> None:
+        nonlocal valid, invalid
+        if is_valid(qps := _rounded(qps)):
             valid = qps
         else:
             invalid = qps
-    bisections = 0
-    while valid is not None and invalid is not None and invalid > CLOSE * valid and bisections < MOST_BISECTIONS:
-        qps, bisections = _rounded(math.sqrt(valid * invalid)), bisections + 1
-        if is_valid(qps):
-            valid = qps
-        else:
-            invalid = qps
+
+    for share in (*LOADS, *(BEYOND**power for power in range(1, MOST_BEYOND + 1))):
+        if invalid is None:
+            look(share * capacity_qps)
+    for _ in range(MOST_BELOW):
+        if valid is None and invalid is not None:
+            look(invalid / 2)
+    for _ in range(MOST_BISECTIONS):
+        if valid is not None and invalid is not None and invalid > CLOSE * valid:
+            look(math.sqrt(valid * invalid))
     return valid, invalid
 
 
