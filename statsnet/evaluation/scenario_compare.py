@@ -18,6 +18,7 @@ from statsnet.evaluation.scenario_rules import (
     rate_text,
     samples_per_s,
 )
+from statsnet.evaluation.standings import named
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.intervals import Interval, latency_with_ci, ratio_with_ci
 from statsnet.signatures.results import Subject
@@ -147,13 +148,7 @@ class ScenarioStandings:
 def scenario_standings(results: Sequence[NamedScenario], baseline: str | None = None) -> ScenarioStandings:
     """Compare each result with the baseline (default: the first). Raises UsageError for results of other scenarios,
     subjects or rules: these are not comparable."""
-    chosen = next((each for each in results if each.name == (baseline or results[0].name)), None)
-    if chosen is None:
-        raise UsageError(
-            f"'{baseline}' is none of the results",
-            cause="a baseline is one of them",
-            hint="name it among the results too",
-        )
+    chosen = named(results, baseline) if baseline else results[0]
     for each in results:
         _require_alike(chosen, each)
     theirs = headline(chosen.result)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from statsnet.display import Displayed
 from statsnet.environment import fingerprint
@@ -19,8 +19,17 @@ from statsnet.signatures.conversion import plain
 from statsnet.signatures.intervals import Interval, latency_with_ci
 from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import Timing
+from statsnet.units import plural
 
 SECONDS_PER_HOUR = 3600.0
+
+
+class _HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_HasName)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +116,7 @@ def standings(results: Sequence[NamedResult], baselines: Sequence[str] = ()) -> 
     """
     found = listed(results, baselines)
     if not any(row.comparison for row in found.rows):
-        chosen = _named(results, baselines[0]) if baselines else results[0]
+        chosen = named(results, baselines[0]) if baselines else results[0]
         for each in results:
             if each is not chosen:
                 compare(chosen.result, each.result)  # says what is not alike
@@ -118,7 +127,7 @@ def standings(results: Sequence[NamedResult], baselines: Sequence[str] = ()) -> 
 def listed(results: Sequence[NamedResult], baselines: Sequence[str] = ()) -> Standings:
     """As `standings`, also where there is nothing to compare: one result alone is a baseline."""
     first = results[0]
-    chosen = [_named(results, name) for name in baselines] or [first]
+    chosen = [named(results, name) for name in baselines] or [first]
     by_subject = {_key(each.result): each for each in reversed(chosen)}
     for each in results:
         if fingerprint(each.result.environment) == fingerprint(chosen[0].result.environment):
@@ -127,7 +136,8 @@ def listed(results: Sequence[NamedResult], baselines: Sequence[str] = ()) -> Sta
     return Standings(rows=rows, means=_means(rows))
 
 
-def _named(results: Sequence[NamedResult], name: str) -> NamedResult:
+def named(results: Sequence[Named], name: str) -> Named:
+    """The one of this name. Raises UsageError if there is none."""
     found = next((each for each in results if each.name == name), None)
     if found is None:
         raise UsageError(
@@ -186,7 +196,7 @@ def _setting(environment: Mapping[str, Any], all_of: Sequence[Mapping[str, Any]]
     parts = []
     threads = environment.get("threads")
     if threads:
-        parts.append(f"{threads} thread{'s' if threads != 1 else ''}")
+        parts.append(plural(threads, "thread"))
     for name in ("torch", "cuda"):
         if len({str(each.get(name)) for each in all_of}) > 1 and environment.get(name):
             parts.append(f"{name} {environment[name]}")
