@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from statsnet.errors import UsageError
 
@@ -70,8 +71,14 @@ def format_bytes(value: float | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """1, "workload" -> "1 workload"; 2, "workload" -> "2 workloads"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """1, "workload" -> "1 workload"; 2, "workload" -> "2 workloads"; 2, "process" -> "2 processes"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def listed(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first ones, and how many others there are: `a, b, 3 more`."""
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return between.join([*names[:most], *more])
 
 
 def format_compression(compression: float | None) -> str:

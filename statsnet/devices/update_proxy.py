@@ -19,7 +19,7 @@ from statsnet.signatures.mix_change import MixChange
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
 from statsnet.synthesis.synthesize import finish
-from statsnet.units import plural
+from statsnet.units import listed, plural
 from statsnet.workloads.dtypes import MIXED
 
 NAMED = 3
@@ -93,9 +93,8 @@ def _title(spec: ProxySpec, change: MixChange, members: Sequence[MixMember]) -> 
     if not is_stale and not _OF_A_FILE.search(spec.title) and not _names_any(spec.title, hidden):
         return spec.title
     private = len(members) - len(public)
-    named = [f"{m.name}:{m.weight:.3g}" for m in public[:NAMED]]
-    more = [f"{len(public) - NAMED} more"] if len(public) > NAMED else []
-    return ", ".join([*named, *more, *([plural(private, "private workload")] if private else [])])
+    named = listed([f"{m.name}:{m.weight:.3g}" for m in public], NAMED)
+    return ", ".join(filter(None, [named, plural(private, "private workload") if private else ""]))
 
 
 def _names_any(title: str, names: Collection[str]) -> bool:
@@ -116,7 +115,7 @@ def _signatures(members: Sequence[SpecMember], spec: ProxySpec, device: TargetDe
     chosen = [(m, found.get(m.signature) or _named(m, spec, device)) for m in members]
     if missing := [m for m, f in chosen if f is None]:
         raise UsageError(
-            f"there is no signature of {_listed([m.name for m in missing])}",
+            f"there is no signature of {listed([m.name for m in missing], NAMED)}",
             cause=f"no file has the id {missing[0].signature[:19]}..., nor its name and sizes",
             hint=f"--profiles DIR names the folder that holds it (a private one with its key, FILE.key); --remove "
             f"{missing[0].name} leaves it out, and --add FILE:SHARE takes another signature of it",
@@ -124,8 +123,8 @@ def _signatures(members: Sequence[SpecMember], spec: ProxySpec, device: TargetDe
     known = {m.signature for m, f in chosen if f is not None and f.signature.id == m.signature}
     if others := [m.name for m, _ in chosen if m.signature not in known | found.keys()]:
         device.options.note(
-            f"{_listed(others)}: what was measured when the proxy was made is in no file; a signature of the same name "
-            "and sizes takes its place"
+            f"{listed(others, NAMED)}: what was measured when the proxy was made is in no file; a signature of the "
+            "same name and sizes takes its place"
         )
     return [f for _, f in chosen if f is not None]
 
@@ -159,8 +158,3 @@ def _is_like(signature: Signature, member: SpecMember, spec: ProxySpec) -> bool:
     preset = signature.workload.preset if signature.workload else None
     pairs = (signature.batch, member.batch), (preset, member.preset), (signature.optimizer, member.optimizer)
     return all(ours == theirs for ours, theirs in pairs if theirs is not None)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
-    return ", ".join([*names[:NAMED], *more])

@@ -46,6 +46,7 @@ from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.intervals import relative_error
 from statsnet.signatures.measurement import Measurement
 from statsnet.synthesis.tasks import NetworkTrace
+from statsnet.units import listed
 from statsnet.workloads.settings import BASELINE, RUNTIME, Setting
 
 IN_ONE_PIECE = ("compile", "graphs", RUNTIME)
@@ -86,7 +87,7 @@ def explain_proxy(folder: str | Path, options: ExplainOptions, *, report: Report
     """Profile a proxy and its suite at the baseline and under settings, in rounds, and take the error apart.
 
     A member whose model is not at hand is replayed. Raises UsageError and FileFormatError as open_proxy does,
-    UsageError for a member that cannot be measured or a setting that cannot be explained, MeasurementError if measuring
+    UsageError for a member that cannot be measured or a setting that can not be explained, MeasurementError if measuring
     fails.
     """
     if options.rounds < 1:
@@ -248,9 +249,8 @@ class _Measured:
             why = dict(f for row in subject for o in row if isinstance(o, Replayed) for f in o.failures)
             if why:
                 named = [f"{op}: {cause}" for op, cause in sorted(why.items())]
-                more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
-                listed = "; ".join([*named[:NAMED], *more])
-                found.append(f"operators of {member.name} were not run, their recorded times are scaled ({listed})")
+                operators = listed(named, NAMED, "; ")
+                found.append(f"operators of {member.name} were not run, their recorded times are scaled ({operators})")
         return found
 
 

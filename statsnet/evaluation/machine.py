@@ -15,7 +15,7 @@ from statsnet.environment import cache_dir, describe, file_text
 from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.environment.record import usable_cores, usable_memory_bytes
 from statsnet.errors import first_line
-from statsnet.units import format_bytes
+from statsnet.units import format_bytes, plural
 
 State = Literal["ok", "change", "absent", "unknown"]
 
@@ -92,7 +92,7 @@ def _threads(threads: int) -> Finding:
     if threads > cores:
         advice = f"OMP_NUM_THREADS={cores}, or --threads {cores}: threads that share a core wait for each other"
         return Finding(name="threads", state="change", value=f"{threads} on {cores} cores", advice=advice)
-    return Finding(name="threads", state="ok", value=f"{threads} on {cores} core{'s' if cores != 1 else ''}")
+    return Finding(name="threads", state="ok", value=f"{threads} on {plural(cores, 'core')}")
 
 
 def _settings(settings: dict[str, str]) -> list[Finding]:
@@ -120,7 +120,7 @@ def _cores() -> list[Finding]:
         Finding(
             name="load",
             state="change" if busy else "ok",
-            value=f"{load:.1f} runnable threads in the last minute, on {allowed} core{'s' if allowed != 1 else ''}",
+            value=f"{load:.1f} runnable threads in the last minute, on {plural(allowed, 'core')}",
             advice="stop other programs" if busy else "",
         )
     )

@@ -25,6 +25,7 @@ from statsnet.measure.ray_cluster import Node, RayCluster, Share
 from statsnet.measure.ray_held import LOOK_LIMIT_S, HeldNodes, Sent
 from statsnet.measure.task import Context, Task
 from statsnet.progress import Progress, Report, silent
+from statsnet.units import listed
 
 R = TypeVar("R")
 
@@ -278,5 +279,4 @@ def _probe(kind: str) -> Errand[Description]:
 
 
 def _stage(asked: Sequence[Asked[Any]], running: Sequence[Sent]) -> str:
-    shown = [f"{asked[sent.index].label} on {sent.place.name}" for sent in running[:2]]
-    return ", ".join([*shown, *([f"{len(running) - 2} more"] if len(running) > 2 else [])])
+    return listed([f"{asked[sent.index].label} on {sent.place.name}" for sent in running], 2)

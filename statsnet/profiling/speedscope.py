@@ -15,6 +15,7 @@ from typing import Any
 from statsnet.errors import MeasurementError
 from statsnet.profiling.marks import part_and_name
 from statsnet.profiling.trace_tracks import Range, complete, range_of, steps_of
+from statsnet.units import plural
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -76,7 +77,7 @@ def interpreter_profile(trace: dict[str, Any], name: str) -> InterpreterProfile:
         "profiles": [
             {
                 "type": "evented",
-                "name": f"{len(steps)} step{'s' if len(steps) > 1 else ''}: Python functions, and operators in them",
+                "name": f"{plural(len(steps), 'step')}: Python functions, and operators in them",
                 "unit": "microseconds",
                 "startValue": round(steps[0].start_us, 3),
                 "endValue": round(max(steps[-1].end_us, before_us), 3),

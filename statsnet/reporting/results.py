@@ -22,7 +22,7 @@ from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.signatures.intervals import Interval, latency_with_ci
 from statsnet.signatures.results import Result, ResultMember, Subject
 from statsnet.signatures.timing import Timing, warnings_of
-from statsnet.units import format_duration
+from statsnet.units import format_duration, plural
 
 POWER_ROWS = (
     ("energy_j_per_step", "energy per step", "J"),
@@ -126,7 +126,7 @@ def _suite_report(result: Result, members: Sequence[ResultMember]) -> Report:
 
 def _samples(processes: Sequence[Timing]) -> str:
     steps = sum(len(process.latency_s) for process in processes)
-    return f"{steps} steps in {len(processes)} process{'es' if len(processes) != 1 else ''}"
+    return f"{steps} steps in {plural(len(processes), 'process')}"
 
 
 def _stands_for(spec: ProxySpec, *, predicted: bool) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from statsnet.errors import shown
 from statsnet.signatures.intervals import Interval
+from statsnet.units import plural
 
 Report = list[RenderableType]
 """What a command prints, from top to bottom."""
@@ -87,7 +88,7 @@ def environment_line(environment: Mapping[str, Any]) -> str:
     """`AMD EPYC 9R14, 2 threads, torch 2.13.0+cpu, MKL_CBWR=COMPATIBLE`."""
     parts = [str(environment.get("device_name") or environment.get("device") or "unknown device")]
     if environment.get("threads"):
-        parts.append(f"{environment['threads']} thread{'s' if environment['threads'] != 1 else ''}")
+        parts.append(plural(environment["threads"], "thread"))
     if environment.get("torch"):
         parts.append(f"torch {environment['torch']}")
     parts += [f"{key}={value}" for key, value in sorted((environment.get("settings") or {}).items())]

@@ -25,7 +25,7 @@ from statsnet.signatures.results import Result
 from statsnet.signatures.saved_proxy import SavedProxy
 from statsnet.signatures.scenarios import ScenarioResult
 from statsnet.signatures.timing import Timing
-from statsnet.units import format_compression, format_duration, format_quantity, plural
+from statsnet.units import format_compression, format_duration, format_quantity, listed, plural
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -176,8 +176,7 @@ def _result_words(result: Result) -> str:
     title, device = subject_title(result.subject), result.environment["device_name"]
     if result.members is not None:
         return f"{title}: {plural(len(result.members), 'workload')} on {device}"
-    count = len(result.of_subject)
-    processes = f"{count} process{'es' if count != 1 else ''}"
+    processes = plural(len(result.of_subject), "process")
     return f"{title}: {format_duration(latency_with_ci(result.of_subject).value)} a step in {processes} on {device}"
 
 
@@ -219,8 +218,7 @@ def _scenario_columns(result: ScenarioResult) -> Columns:
 
 
 def _standings_words(found: Standings) -> str:
-    told = [f"{row.name}: {row.verdict}" for row in found.rows[:SHOWN]]
-    return "; ".join([*told, *([f"{len(found.rows) - SHOWN} more"] if len(found.rows) > SHOWN else [])])
+    return listed([f"{row.name}: {row.verdict}" for row in found.rows], SHOWN, "; ")
 
 
 def _standings_columns(found: Standings) -> Columns:
