@@ -31,7 +31,7 @@ def audit_path(path: Path) -> list[AuditedFile]:
     """Audit a file, or all JSON files of a folder, packed ones too, and the keys there. In a folder, a file that can
     not be checked is named as a problem, and the others are audited all the same.
 
-    Raises UsageError for a folder that holds no file of StatsNet, FileFormatError for a file that can not be read or is
+    Raises UsageError for a folder that holds no file of StatsNet, FileFormatError for a file that cannot be read or is
     none of ours.
     """
     if not path.is_dir():

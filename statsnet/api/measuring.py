@@ -122,7 +122,7 @@ def synthesize(
     """
     if isinstance(mix, Mix):
         if not mix.text:
-            raise UsageError("this mix can not be made again", hint="make it with statsnet.mix, or name its members")
+            raise UsageError("this mix cannot be made again", hint="make it with statsnet.mix, or name its members")
         mode, profiles = mode or mix.mode, profiles or mix.profiles
         mix = mix.text
     asked = asked_of(mix_text(mix), mode=mode, budget_s=budget_s, compression=compression)

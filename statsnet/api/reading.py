@@ -63,7 +63,7 @@ def load(path: FilePath) -> Value:
 
 
 def save(value: Signature | Result | ScenarioResult, path: FilePath) -> None:
-    """Write a signature or a result, checked, as the commands do. Raises StatsNetError if it can not be written."""
+    """Write a signature or a result, checked, as the commands do. Raises StatsNetError if it cannot be written."""
     if isinstance(value, Signature):
         storage.save_signature(path, value)
     elif isinstance(value, Result | ScenarioResult):
@@ -133,11 +133,11 @@ def _named(results: Iterable[Result | FilePath | Mapping[str, Result | FilePath]
 
 
 def mix_text(members: MixLike) -> str:
-    """In the short form. Raises UsageError for a name that it can not hold."""
+    """In the short form. Raises UsageError for a name that it cannot hold."""
     if not isinstance(members, Mapping):
         return os.fspath(members)
     for name in members:
         if "," in os.fspath(name):
             cause = "a comma separates members"
-            raise UsageError(f"'{name}' can not stand in a mix", cause=cause, hint="rename the file")
+            raise UsageError(f"'{name}' cannot stand in a mix", cause=cause, hint="rename the file")
     return ",".join(f"{os.fspath(name)}:{weight}" for name, weight in members.items())

@@ -146,7 +146,7 @@ def _report(error: Exception) -> int:
         code, text = error.exit_code, _usage_text(error)
     elif isinstance(error, OSError) and error.errno in _NOT_OURS:
         where = f"'{error.filename}'" if error.filename is not None else "a file"
-        text = f"{where} can not be read or written\ncause: {(error.strerror or str(error)).lower()}"
+        text = f"{where} cannot be read or written\ncause: {(error.strerror or str(error)).lower()}"
     else:
         text = f"unexpected {type(error).__name__}: {error}\nthis is a bug in StatsNet; please report it"
         text += "" if _debugging() else f"\ntry: {_DEBUG}=1 shows where it happened"

@@ -90,7 +90,7 @@ def check_file(path: str | Path | None, *, or_stdout: bool = False) -> None:
     if path is None or (or_stdout and str(path) == STDOUT):
         return
     if str(path) == STDOUT:
-        raise UsageError("'-' is not a file", cause="this can not go to stdout", hint="name a file")
+        raise UsageError("'-' is not a file", cause="this cannot go to stdout", hint="name a file")
     target = Path(path)
     if target.is_dir():
         raise UsageError(f"'{path}' is a folder", cause="a file is expected", hint=f"for example {target / 'out.json'}")
@@ -112,7 +112,7 @@ def check_signature_output(path: str | None, json_path: str | None) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise StatsNetError if no file can be made in this folder, or the folder itself can not be made."""
+    """Raise StatsNetError if no file can be made in this folder, or the folder itself cannot be made."""
     existing = folder
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
@@ -123,7 +123,7 @@ def check_folder(folder: Path) -> None:
             pass
     except OSError as error:  # rights do not tell all: of /proc, or of a full disk
         cause = (error.strerror or str(error)).lower()
-        raise StatsNetError(f"'{existing}' can not be written to", cause=cause, hint="choose another folder") from error
+        raise StatsNetError(f"'{existing}' cannot be written to", cause=cause, hint="choose another folder") from error
 
 
 def check_pictures(folder: str | None) -> None:

@@ -51,7 +51,7 @@ class CountsInDtype(CountsDB):
         return tuple(CountedEntry(**{f: getattr(e, f) for f in fields}, count=self._count) for e in self.counts)
 
     def _count(self, known: Signature) -> Signature:
-        """The same workload in the same size. Raises MeasurementError if the model can not compute in this dtype."""
+        """The same workload in the same size. Raises MeasurementError if the model cannot compute in this dtype."""
         if known.dtype == self.dtype or known.workload is None:
             return known
         place = (known.name, known.mode)

@@ -135,7 +135,7 @@ def save_risk(path: Path, risk: CutRisk) -> None:
 
 
 def load_risk(path: Path) -> CutRisk:
-    """Raises FileFormatError if the file can not be read or is of another kind or version."""
+    """Raises FileFormatError if the file cannot be read or is of another kind or version."""
     hint = "benchmarks/diagnostics/cut_risk.py makes one from tables"
     content = content_of(path, read_plain(path), KIND, VERSION, title=TITLE, hint=hint)
     try:

@@ -161,7 +161,7 @@ def record_bytes(record: DeviceRecord) -> bytes:
 
 
 def save_record(path: Path, record: DeviceRecord) -> None:
-    """Write a record. Raises FileFormatError if `load_record` would refuse it, StatsNetError if it can not be
+    """Write a record. Raises FileFormatError if `load_record` would refuse it, StatsNetError if it cannot be
     written."""
     content = record_bytes(record)
     record_in(path, msgspec.json.decode(content))
@@ -171,7 +171,7 @@ def save_record(path: Path, record: DeviceRecord) -> None:
 
 
 def load_record(path: Path) -> DeviceRecord:
-    """A record, checked. Raises FileFormatError if it can not be read, is damaged, or of another kind or version."""
+    """A record, checked. Raises FileFormatError if it cannot be read, is damaged, or of another kind or version."""
     return record_in(path, read_plain(path))
 
 
@@ -226,14 +226,14 @@ def read_plain(path: Path) -> dict[str, Any]:
         data = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise FileFormatError(f"'{path}' can not be read as JSON", cause=cause, hint="take the file again") from error
+        raise FileFormatError(f"'{path}' cannot be read as JSON", cause=cause, hint="take the file again") from error
     if not isinstance(data, dict):
         raise FileFormatError(f"'{path}' is no file of StatsNet", cause="it holds no JSON object")
     return data
 
 
 def _check(model: KindModel) -> None:
-    """Raises ValueError for a model that can not be evaluated."""
+    """Raises ValueError for a model that cannot be evaluated."""
     if not model.variants:
         raise ValueError("a model without variants")
     flags = len(model.variants) if len(model.variants) > 1 else 0

@@ -87,7 +87,7 @@ def explain_proxy(folder: str | Path, options: ExplainOptions, *, report: Report
     """Profile a proxy and its suite at the baseline and under settings, in rounds, and take the error apart.
 
     A member whose model is not at hand is replayed. Raises UsageError and FileFormatError as open_proxy does,
-    UsageError for a member that cannot be measured or a setting that can not be explained, MeasurementError if measuring
+    UsageError for a member that cannot be measured or a setting that cannot be explained, MeasurementError if measuring
     fails.
     """
     if options.rounds < 1:
@@ -110,7 +110,7 @@ def _require_operators(setting: Setting) -> None:
     for key in IN_ONE_PIECE:
         if key in setting.in_process:
             raise UsageError(
-                f"'{setting.name}' can not be explained",
+                f"'{setting.name}' cannot be explained",
                 cause=f"under '{key}' a step runs in one piece, and no operator has a time of its own",
                 hint="statsnet validate compares the times of whole steps under it",
             )

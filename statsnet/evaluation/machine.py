@@ -229,7 +229,7 @@ def _cache() -> Finding:
     value = f"{folder}, {format_bytes(free_bytes)} free"
     if not os.access(there, os.W_OK):
         advice = "STATSNET_CACHE names another folder"
-        return Finding(name="cache", state="change", value=f"{value}, can not be written to", advice=advice)
+        return Finding(name="cache", state="change", value=f"{value}, cannot be written to", advice=advice)
     if free_bytes < LEAST_FREE_BYTES:
         return Finding(name="cache", state="change", value=value, advice="make room, or set STATSNET_CACHE")
     return Finding(name="cache", state="ok", value=value)

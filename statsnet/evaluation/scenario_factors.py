@@ -83,13 +83,13 @@ def _tail(scenario: ScenarioName, trials: Sequence[Trial]) -> float | None:
 
 def _why(beside: SuiteBeside, is_longer: bool) -> str:
     if not is_longer:
-        return "the proxy's runs were disturbed, or queued more; its p99 can not stand for the suite's"
+        return "the proxy's runs were disturbed, or queued more; its p99 cannot stand for the suite's"
     slowest = max(beside.members, key=lambda m: m.weight / m.query_share if m.query_share else 0.0)
     if not 1 - TAIL <= slowest.query_share < 1 - MIDDLE:  # the longest step is not what lies between p50 and p99
-        return "steps of the suite differ more than the proxy's, so the proxy's p99 can not stand for the suite's"
+        return "steps of the suite differ more than the proxy's, so the proxy's p99 cannot stand for the suite's"
     return (
         f"its steps differ in length (the longest are those of {slowest.name}, {slowest.query_share:.1%} of the "
-        "queries) and the proxy's are all alike, so its p99 can not stand for the suite's"
+        "queries) and the proxy's are all alike, so its p99 cannot stand for the suite's"
     )
 
 

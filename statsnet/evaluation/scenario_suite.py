@@ -90,7 +90,7 @@ def _at_hand(spec: ProxySpec, models: Sequence[OwnModel]) -> tuple[tuple[SpecMem
     absent = [member for member in spec.mix if member not in at_hand]
     if not at_hand:
         raise UsageError(
-            "the suite can not be run in a scenario",
+            "the suite cannot be run in a scenario",
             cause="the model of none of its members is at hand, and a replay of operators answers no queries",
             hint=f"name their models with {example()}, or install them; statsnet run --scenario runs the proxy alone",
         )

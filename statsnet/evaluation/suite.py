@@ -88,7 +88,7 @@ class SuiteMember:
         changed = [key for key in MODEL_SETTINGS if key in setting.in_process]
         if self.target is None and changed:
             raise UsageError(
-                f"'{self.name}' can not be measured under '{setting.name}'",
+                f"'{self.name}' cannot be measured under '{setting.name}'",
                 cause=f"its model is not at hand, and a replay does not follow '{changed[0]}'",
                 hint=f"name its model with {example(self.name)}, or leave that setting out",
             )
@@ -195,7 +195,7 @@ def _member(entry: SpecMember, signature: Signature | None, own: str | None) -> 
     target = own or (name if name in workloads.names() else None)
     if target is None and signature is None:
         raise UsageError(
-            f"the member '{entry.name}' can not be measured",
+            f"the member '{entry.name}' cannot be measured",
             cause=f"no such workload is registered, and no profile has the id {entry.signature[:19]}...",
             hint="name the folder of its signature and its key (FILE.key) with --profiles, its model with "
             f"{example(entry.name)}, or install that",

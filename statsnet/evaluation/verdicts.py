@@ -13,7 +13,7 @@ bounds."""
 HOPELESS = 30.0
 """An interval wider than this, as a factor, says nothing: more processes are needed."""
 
-UNKNOWN = "whether that is more than noise can not be told from one process"
+UNKNOWN = "whether that is more than noise cannot be told from one process"
 
 
 def verdict(factor: Interval, *, why: str = "") -> str:
@@ -24,7 +24,7 @@ def verdict(factor: Interval, *, why: str = "") -> str:
     because = f": {why}" if why else ""
     if factor.low is None or factor.high is None:
         if f"{factor.value:.3g}" == "1":
-            return f"no difference seen, but whether there is one can not be told from one process{because}"
+            return f"no difference seen, but whether there is one cannot be told from one process{because}"
         return f"{_times(factor.value)}, but {UNKNOWN}{because}"
     if not (factor.low > 0 and math.isfinite(factor.high)) or factor.high / factor.low > HOPELESS:
         return f"no difference shown: the processes differ too much to tell any factor{because}"

@@ -33,7 +33,7 @@ def load_network(folder: str | Path, *, sha256: str | None = None) -> ModuleType
         exec(compile(source, str(file), "exec"), module.__dict__)
     except Exception as error:
         cause = f"line {_line(error, str(file))}: {type(error).__name__}: {first_line(error)}"
-        raise FileFormatError("network.py can not be run", cause=cause) from error
+        raise FileFormatError("network.py cannot be run", cause=cause) from error
     missing = [name for name in ("MODE", "build", "make_step") if not hasattr(module, name)]
     if missing:
         raise FileFormatError("network.py is not a proxy's network", cause=f"it does not define {missing[0]}")
@@ -41,7 +41,7 @@ def load_network(folder: str | Path, *, sha256: str | None = None) -> ModuleType
 
 
 def _line(error: Exception, file: str) -> int | None:
-    """Where in the file it happened: the innermost line that was being executed, or the one that can not be read."""
+    """Where in the file it happened: the innermost line that was being executed, or the one that cannot be read."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]

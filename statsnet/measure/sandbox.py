@@ -82,7 +82,7 @@ def check() -> None:
             said, failed = str(error), True
     if failed:
         raise StatsNetError(
-            "the sandbox can not be started here",
+            "the sandbox cannot be started here",
             cause=first_line(ValueError(said)),
             hint="let users make namespaces (sysctl user.max_user_namespaces, on Ubuntu also "
             "kernel.apparmor_restrict_unprivileged_userns=0), or use a container without a network in its place",

@@ -70,7 +70,7 @@ def require_memory(clusters: Sequence[Cluster], needed: Sequence[int], device: s
     largest = max(range(len(clusters)), key=lambda i: needed[i], default=None)
     if largest is not None and needed[largest] > at_hand:
         raise MeasurementError(
-            f"the signature can not be replayed: one call of {clusters[largest].op} needs "
+            f"the signature cannot be replayed: one call of {clusters[largest].op} needs "
             f"{format_bytes(needed[largest])} of memory",
             cause=f"{format_bytes(at_hand)} are at hand here",
             hint="use a machine with more memory, or a signature of a smaller size",
@@ -110,7 +110,7 @@ class TimeLimit:
         self.stop()
         if self._deadline.passed:
             raise MeasurementError(
-                "the signature can not be replayed: its operators take too long",
+                "the signature cannot be replayed: its operators take too long",
                 cause=f"{op} had not begun when the time for all of them was over",
                 hint="use a faster machine, or a signature of a smaller size",
             )

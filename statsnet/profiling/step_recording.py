@@ -158,7 +158,7 @@ def record_into(
 ) -> Recorded:
     """Run the task in a process, and write a file that only its owner may read.
 
-    Raises as `process.run`, and StatsNetError if the file can not be written.
+    Raises as `process.run`, and StatsNetError if the file cannot be written.
     """
     path = Path(file)
     with temporary_folder() as folder:

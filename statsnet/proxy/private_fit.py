@@ -59,7 +59,7 @@ def fingerprints_in(spec: ProxySpec, fit: Fit) -> list[str]:
     if any(x.macs_share != rounded(x.macs_share, PRIVATE_DIGITS) for x in layers):
         found.append(f"simulation.layers[].macs_share: it has more than {PRIVATE_DIGITS} digits")
     return found + [
-        f"towers[].blocks[].config: the size {size} of a {kind} block can not come from a coarse signature"
+        f"towers[].blocks[].config: the size {size} of a {kind} block cannot come from a coarse signature"
         for kind, size in dict.fromkeys(_exact_sizes(spec))
     ]
 

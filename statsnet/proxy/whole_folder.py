@@ -34,7 +34,7 @@ def check_output(folder: Path) -> None:
         )
     if os.path.ismount(place) or Path.cwd().is_relative_to(place):
         raise StatsNetError(
-            f"'{folder}' can not be replaced as a whole",
+            f"'{folder}' cannot be replaced as a whole",
             cause="it is a file system of its own" if os.path.ismount(place) else "it is the folder that you are in",
             hint=f"choose a folder in it, for example -o {folder / 'proxy'}",
         )
@@ -44,7 +44,7 @@ def check_output(folder: Path) -> None:
             pass
     except OSError as error:  # rights do not tell all: of /proc, or of a full disk
         raise StatsNetError(
-            f"'{folder}' can not be written",
+            f"'{folder}' cannot be written",
             cause=f"no folder can be made in '{existing}', beside which it is put together: {error.strerror}",
             hint="choose another folder with -o",
         ) from error
@@ -52,7 +52,7 @@ def check_output(folder: Path) -> None:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder that appears under its name only when its content is complete. Raises StatsNetError if it can not be
+    """A folder that appears under its name only when its content is complete. Raises StatsNetError if it cannot be
     written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

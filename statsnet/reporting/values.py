@@ -55,7 +55,7 @@ def line(value: object) -> str:
 
 
 def html(value: object) -> str:
-    """The tables of a report, and a proxy's picture, as a part of any page. What can not be shown is said."""
+    """The tables of a report, and a proxy's picture, as a part of any page. What cannot be shown is said."""
     form = _FORMS[type(value)]
     try:
         report = form.report(value)

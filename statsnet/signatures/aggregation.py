@@ -154,7 +154,7 @@ def _shared_environments(parts: Sequence[Part]) -> list[str]:
         raise UsageError(
             "there is no environment in which all of them were measured",
             cause=_apart(parts, timed),
-            hint="profile them on one machine: times of two can not be added up",
+            hint="profile them on one machine: times of two cannot be added up",
         )
     return shared
 

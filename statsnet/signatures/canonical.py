@@ -144,7 +144,7 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes, *, owne
 
     Folders are made as needed. A file that was there keeps its permissions, and behind a link the file that it names is
     written; with `owner_only`, none but its owner may read or write it. What a killed process has left of writing
-    the same file is removed. Raises StatsNetError if the file can not be written.
+    the same file is removed. Raises StatsNetError if the file cannot be written.
     """
     target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
@@ -225,7 +225,7 @@ def read_text(path: Path, max_bytes: int) -> str:
     except FileNotFoundError as error:
         raise FileFormatError(f"'{path}' does not exist", hint="check the path") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
-        raise FileFormatError(f"'{path}' can not be read", cause=str(error)) from error
+        raise FileFormatError(f"'{path}' cannot be read", cause=str(error)) from error
     if len(content) > max_bytes:
         raise FileFormatError(
             f"'{path}' is too large", cause=f"more than {max_bytes} bytes, the limit for files of this kind"

@@ -70,7 +70,7 @@ def pack(folder: Path) -> Path:
     """Move the profiles in a domain's folder into the archive that stands for it, and return the archive.
 
     Profiles that the archive holds already stay in it, except those that the folder holds too. Raises StatsNetError
-    where a file can not be read or written; all of them are then still there.
+    where a file cannot be read or written; all of them are then still there.
     """
     archive, plain = packed.archive_for(folder), list(folder.glob("*.json"))
     paths = {*plain, *(packed.files(archive) if archive.is_file() else ())}

@@ -46,7 +46,7 @@ def coarsen(signature: Signature, level: Level, cost_of: CostOf) -> Signature:
     coarse sizes follows. Raises UsageError for a level that tells more than the signature's."""
     if LEVELS.index(level) < LEVELS.index(signature.level):
         raise UsageError(
-            f"a signature of level '{signature.level}' can not become '{level}'",
+            f"a signature of level '{signature.level}' cannot become '{level}'",
             cause="what was left out is in no file",
             hint="profile the workload again with --level " + level,
         )

@@ -57,7 +57,7 @@ def key_beside(path: Path) -> bytes | None:
 def key_of(path: Path) -> bytes:
     """The key of a signature's file, made and stored beside it if there is none.
 
-    Raises FileFormatError as `key_beside` does, and StatsNetError if the key can not be stored or read: with another
+    Raises FileFormatError as `key_beside` does, and StatsNetError if the key cannot be stored or read: with another
     key each time, a proxy would have another id each time, and nobody would find its member again.
     """
     known = key_beside(path)
@@ -72,7 +72,7 @@ def key_of(path: Path) -> bytes:
             pass
     except OSError as error:
         raise StatsNetError(
-            f"the key of '{path}' can not be stored as '{file.name}' beside it",
+            f"the key of '{path}' cannot be stored as '{file.name}' beside it",
             cause=(error.strerror or str(error)).lower(),
             hint="copy the signature (and its key, if it has one) to a folder where you can write, and name the copy",
         ) from error

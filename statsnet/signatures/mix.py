@@ -59,7 +59,7 @@ class Mix(Displayed):
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Fingerprints of the environments its measurements come from; more than one can not be compared."""
+        """Fingerprints of the environments its measurements come from; more than one cannot be compared."""
         measurements = (m.measurement for m in self.members)
         return tuple(sorted({m.fingerprint for m in measurements if m is not None}))
 

@@ -93,7 +93,7 @@ def is_mix_file(text: str) -> bool:
 def load_mix_file(path: str | Path) -> MixFile:
     """The mix in a file.
 
-    Raises FileFormatError if it can not be read, is too large or is no YAML; UsageError for a key or a value that has
+    Raises FileFormatError if it cannot be read, is too large or is no YAML; UsageError for a key or a value that has
     no place in a mix.
     """
     return _Reader(Path(path)).mix()

@@ -33,7 +33,7 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)
 def read(path: Path, size: int) -> bytes:
     """At most `size` bytes of a file, unpacked.
 
-    Raises OSError as `open` does, FileFormatError for an archive that can not be read.
+    Raises OSError as `open` does, FileFormatError for an archive that cannot be read.
     """
     try:
         with open(path, "rb") as file:
@@ -59,7 +59,7 @@ def is_file(path: Path) -> bool:
 def files(archive: Path) -> list[Path]:
     """The files in an archive, by their paths in the folder that it stands for.
 
-    Raises FileFormatError for an archive that can not be read or holds folders.
+    Raises FileFormatError for an archive that cannot be read or holds folders.
     """
     with _opened(archive) as zipped:
         return [archive.with_suffix("") / name for name in _contents(archive, zipped)]
@@ -105,7 +105,7 @@ def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(archive) as zipped:
             yield zipped
     except OSError as error:
-        raise FileFormatError(f"'{archive}' can not be read", cause=str(error), hint="check its permissions") from error
+        raise FileFormatError(f"'{archive}' cannot be read", cause=str(error), hint="check its permissions") from error
     except _DAMAGED as error:
         raise _not_packed(archive, f"it is no zip file, or damaged: {error}") from error
 

@@ -27,7 +27,7 @@ Path = str | os.PathLike[str]
 def load_document(path: Path, kind: str) -> dict[str, Any]:
     """A file of one of KINDS as plain data, checked.
 
-    Raises FileFormatError if it can not be read, is of another kind or version, does not fit the type of its kind,
+    Raises FileFormatError if it cannot be read, is of another kind or version, does not fit the type of its kind,
     or was changed after it was written.
     """
     return _load(path, kind)[0]
@@ -61,7 +61,7 @@ def load_signature(path: Path) -> Signature:
 def kind_of(path: Path, also: Collection[str] = ()) -> str:
     """The kind that a JSON file says it is of: one of KINDS, or of the kinds `also`.
 
-    Raises FileFormatError for a file that can not be read, OtherFileError for one of another program.
+    Raises FileFormatError for a file that cannot be read, OtherFileError for one of another program.
     """
     kind = read_json(path, max_bytes=MAX_BYTES).get("kind")
     if not isinstance(kind, str) or kind not in (*KINDS, *also):
@@ -128,7 +128,7 @@ def save(path: Path, document: ProxySpec | Fit | Result | ScenarioResult) -> Non
 def save_document(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     """Check plain data of one of KINDS, set its id if the kind has one, write it, return it as written.
 
-    Raises FileFormatError if it does not fit its type, StatsNetError if it can not be written.
+    Raises FileFormatError if it does not fit its type, StatsNetError if it cannot be written.
     """
     kind = str(data.get("kind"))
     if kind not in KINDS:

@@ -70,7 +70,7 @@ BASELINE = Setting(name="baseline")
 
 def with_threads(setting: Setting, threads: int | None) -> Setting:
     """The setting with this number of threads, unless it names one itself. Raises UsageError for a number that there
-    can not be."""
+    cannot be."""
     if threads is None or setting.threads is not None:
         return setting
     threads = _thread_count(str(threads))

@@ -144,7 +144,7 @@ print(sorted(os.listdir(outside)))
 
 
 def test_what_a_reader_must_not_do_is_a_failure(tmp_path: Path) -> None:
-    """In a process of its own: what is told of opened files can not be unheard."""
+    """In a process of its own: what is told of opened files cannot be unheard."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside, outside):
         folder.mkdir()

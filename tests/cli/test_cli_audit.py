@@ -49,7 +49,7 @@ def test_what_is_written_is_statistical_and_can_only_become_coarser(
         assert done.returncode == 0, done.stdout
         assert "holds only what its level allows" in done.stdout
     message = failing("coarsen", "shared.json", "--level", "statistical", "-o", "finer.json", code=2)
-    assert "can not become 'statistical'" in message
+    assert "cannot become 'statistical'" in message
     assert "would be overwritten" in failing("coarsen", "own.json", "--level", "coarse", "-o", "own.json", code=2)
     assert "--level" in failing("coarsen", "own.json", "--level", "full", "-o", "x.json", code=2)
 

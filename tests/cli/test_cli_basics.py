@@ -181,7 +181,7 @@ def test_what_a_file_system_refuses_is_no_bug(
     monkeypatch.setattr(Path, "is_file", refuse)
     assert main([name, "closed"]) == 1
     said = capsys.readouterr().err
-    assert "can not be read or written" in said and words in said
+    assert "cannot be read or written" in said and words in said
     assert "bug" not in said
 
 

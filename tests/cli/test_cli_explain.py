@@ -59,7 +59,7 @@ def test_a_dtype_changes_the_operators_but_not_their_classes(here: Path, capsys:
         (["nothing", "--settings", "threads=1"], "there is no such folder"),
         (["p", "--settings", "thread=1"], "did you mean threads"),
         (["p", "--settings", "graphs=cuda"], "statsnet validate compares"),
-        (["p", "--settings", "threads=1"], "the member 'cv/x' can not be measured"),
+        (["p", "--settings", "threads=1"], "the member 'cv/x' cannot be measured"),
         (["p", "--settings", "threads=1", "--json=p/spec.json"], "would be overwritten"),
     ],
 )

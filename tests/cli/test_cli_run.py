@@ -34,7 +34,7 @@ def test_run_and_show_its_result(cli: Cli, here: Path) -> None:
         (["run", "p", "--json=empty"], 2, "'empty' is a folder"),
         (["run", "p", "--device", "tpu"], 2, "'tpu' is not a device"),
         (["validate", "p", "--settings", "thread=1"], 2, "did you mean threads"),
-        (["validate", "p"], 2, "the member 'cv/x' can not be measured"),
+        (["validate", "p"], 2, "the member 'cv/x' cannot be measured"),
         (["validate", "p", "--settings", "threads=1", "--resume", "-"], 2, "'-' was given for --resume"),
         (["validate", "p", "--resume", "x"], 2, "give --settings"),
         (["validate", "p", "--profiles", "nothing"], 2, "there is no folder 'nothing'"),
@@ -116,7 +116,7 @@ def test_validate_under_settings(cli: Cli, failing: Callable[..., str], here: Pa
     assert done.returncode == 0, done.stderr
     assert "Fidelity" in done.stdout
     said = " ".join(done.stderr.split())
-    assert "mkldnn=off is left out: the proxy (mkldnn=off): network.py can not be run" in said
+    assert "mkldnn=off is left out: the proxy (mkldnn=off): network.py cannot be run" in said
     assert "no kernel for it" in said
     assert "mkldnn=off is left out: the proxy does not run there" in " ".join(done.stdout.split())
     data = read(here / "v.json")

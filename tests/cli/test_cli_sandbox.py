@@ -1,4 +1,4 @@
-"""`--sandbox`: which commands take it, what is in it, and what a program in it can not do."""
+"""`--sandbox`: which commands take it, what is in it, and what a program in it cannot do."""
 
 from __future__ import annotations
 

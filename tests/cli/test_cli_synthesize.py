@@ -114,7 +114,7 @@ def test_the_folder_that_one_is_in_is_refused_before_the_work(
     mix = ["--mix", f"{data['workload']['domain']}:1", "--mode", data["mode"], "--profiles", str(here / profiles)]
     assert main(["synthesize", *mix, "-o", "."]) == 1
     message = capsys.readouterr().err
-    assert "'.' can not be replaced as a whole" in message
+    assert "'.' cannot be replaced as a whole" in message
     assert "-o proxy" in message
 
 

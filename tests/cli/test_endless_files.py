@@ -53,6 +53,6 @@ def test_a_command_ends(
 
 def test_a_pipe_in_place_of_a_key(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.json.key")
-    with pytest.raises(StatsNetError, match="can not be stored") as refused:
+    with pytest.raises(StatsNetError, match="cannot be stored") as refused:
         key_of(tmp_path / "x.json")
     assert "pipe or a device" in (refused.value.cause or "")

@@ -160,7 +160,7 @@ def test_damaged_files(tmp_path: Path) -> None:
         ("flipped.csv.gz", whole[:40] + b"xxxx" + whole[44:]),
     ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(FileFormatError, match=r"damaged|can not be read"):
+        with pytest.raises(FileFormatError, match=r"damaged|cannot be read"):
             read_all([tmp_path / name])
     (tmp_path / "binary.csv").write_bytes(b"\x00\xff\xfe\x80" * 20)
     with pytest.raises(FileFormatError):

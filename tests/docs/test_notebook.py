@@ -35,7 +35,7 @@ def test_it_is_stored_without_what_running_it_gave() -> None:
 
 def test_it_runs(tmp_path: Path) -> None:
     for module in ("nbclient", "ipykernel", "pandas"):
-        pytest.importorskip(module, reason="notebooks can not be run: pip install -e '.[dev]'")
+        pytest.importorskip(module, reason="notebooks cannot be run: pip install -e '.[dev]'")
     folders = {"STATSNET_CACHE": "cache", "HOME": "home", "IPYTHONDIR": "home", "JUPYTER_CONFIG_DIR": "home"}
     (tmp_path / "home").mkdir()
     done = subprocess.run(

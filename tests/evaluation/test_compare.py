@@ -58,7 +58,7 @@ def test_noise_is_not_a_difference() -> None:
 def test_one_process_proves_nothing() -> None:
     comparison = compare(proxy(1.0), proxy(2.0, threads=1))
     assert comparison.factor.significant is None
-    assert "can not be told from one process" in comparison.verdict
+    assert "cannot be told from one process" in comparison.verdict
     assert any("--processes" in warning for warning in comparison.warnings)
 
 

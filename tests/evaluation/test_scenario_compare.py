@@ -38,7 +38,7 @@ def test_a_stream_is_compared_by_its_percentile() -> None:
     assert factor.low < 2 < factor.high
     assert rows[1].verdict.endswith("times slower")
     (alone,) = scenario_standings(named(scenario_result("single-stream", *runs(0.01)), b), "2.json").rows[:1]
-    assert "can not be told from one process" in alone.verdict
+    assert "cannot be told from one process" in alone.verdict
 
 
 def test_the_highest_valid_rate_lies_between_two() -> None:

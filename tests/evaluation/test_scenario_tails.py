@@ -45,7 +45,7 @@ def test_a_mixture_has_a_tail_that_steps_of_one_length_have_not(scenario: Scenar
     at_baseline, under = tail_notes(beside(MIXED, ALIKE, scenario=scenario))
     assert at_baseline.startswith("at the baseline the suite's p99 is 80 times its p50, the proxy's 1 times: ")
     assert "the longest are those of slow, 7.0% of the queries" in at_baseline
-    assert at_baseline.endswith("its p99 can not stand for the suite's")
+    assert at_baseline.endswith("its p99 cannot stand for the suite's")
     assert under.startswith("under threads=1 ")
 
 
@@ -75,6 +75,6 @@ def test_the_table_and_the_picture_say_it() -> None:
     console = Console(file=io.StringIO(), width=2000, record=True)
     for part in scenario_report(result):
         console.print(part)
-    assert "can not stand for the suite's" in console.export_text()
+    assert "cannot stand for the suite's" in console.export_text()
     picture = scenario_section("x", result).pictures[-1]
     assert "At the baseline the suite's p99 is 80 times its p50" in picture.note

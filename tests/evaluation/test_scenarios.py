@@ -206,5 +206,5 @@ def test_a_suite_that_does_not_fit_into_memory(machine: Callable[..., Machine], 
 
 def test_a_suite_without_models(machine: Callable[..., Machine], proxy_folder: Path) -> None:
     machine(lambda *_: 0.01)
-    with pytest.raises(UsageError, match="the suite can not be run in a scenario"):
+    with pytest.raises(UsageError, match="the suite cannot be run in a scenario"):
         validate_scenario(proxy_folder, SuiteScenarioOptions(scenario="single-stream"))

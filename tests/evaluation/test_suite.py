@@ -44,6 +44,6 @@ def test_a_member_whose_profile_is_in_no_file_keeps_its_optimizer(
 
 def test_without_a_model_a_profile_is_needed(tmp_path: Path) -> None:
     spec = spec_of(replace(ENTRY, name="a/customers"))
-    with pytest.raises(UsageError, match="can not be measured") as raised:
+    with pytest.raises(UsageError, match="cannot be measured") as raised:
         suite_of(spec, tmp_path)
     assert "--profiles" in str(raised.value.hint)

@@ -107,7 +107,7 @@ def test_how_well_the_least_certain_factor_is_known() -> None:
 
 def test_a_replay_does_not_follow_a_dtype() -> None:
     (setting,) = parse_settings("dtype=bfloat16")
-    with pytest.raises(UsageError, match="can not be measured under 'dtype=bfloat16'"):
+    with pytest.raises(UsageError, match="cannot be measured under 'dtype=bfloat16'"):
         suite_member("signature-1", 1.0, 1.0, target=None).timing_job(cast(Any, None), "cpu", setting)
 
 

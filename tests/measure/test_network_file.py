@@ -1,4 +1,4 @@
-"""A network's source that can not be executed is a sentence with the line, and names no temporary folder."""
+"""A network's source that cannot be executed is a sentence with the line, and names no temporary folder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from statsnet.measure.network_file import load_network, written
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("x = 1\nraise RuntimeError('boom')", "network.py can not be run\ncause: line 2: RuntimeError: boom"),
+        ("x = 1\nraise RuntimeError('boom')", "network.py cannot be run\ncause: line 2: RuntimeError: boom"),
         ("def f():\n    return 1 / 0\nf()", "line 2: ZeroDivisionError"),
         ("x = 1\ndef broken(:", "line 2: SyntaxError"),
         ("import json\njson.loads('')", "line 2: JSONDecodeError"),
-        ("x = '\0'", "network.py can not be run"),
+        ("x = '\0'", "network.py cannot be run"),
         ("x = 1", "network.py is not a proxy's network\ncause: it does not define MODE"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_system_that_does_not_let_users_make_one(tmp_path: Path, monkeypatch: 
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(StatsNetError, match="can not be started") as refused, sandboxed():
+    with pytest.raises(StatsNetError, match="cannot be started") as refused, sandboxed():
         pass
     assert "No permissions" in refused.value.cause
     assert not sandbox.is_on()

@@ -104,5 +104,5 @@ def test_a_size_that_no_coarse_member_can_have_given_is_told(level: Level, name:
     )  # fmt: skip
     member = replace(spec.mix[0], name=name, batch=None if name.startswith("signature") else 4)
     found = fingerprints_in(replace(spec, level=level, mix=(member,)), without_fingerprints(exact_fit()))
-    assert found == ([f"towers[].blocks[].config: the size {size} of a linear block can not come from a coarse "
+    assert found == ([f"towers[].blocks[].config: the size {size} of a linear block cannot come from a coarse "
                       "signature"] if is_told else [])  # fmt: skip

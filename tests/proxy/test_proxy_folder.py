@@ -176,7 +176,7 @@ def test_one_of_the_two_is_there_whenever_the_process_is_killed(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("folder", "message", "cause"),
     [
-        (".", "can not be replaced as a whole", "the folder that you are in"),
+        (".", "cannot be replaced as a whole", "the folder that you are in"),
         ("..", "is not a proxy folder", "it holds"),
         ("loop", "is a link to itself", ""),
         ("file", "is a file", ""),
@@ -184,7 +184,7 @@ def test_one_of_the_two_is_there_whenever_the_process_is_killed(tmp_path: Path, 
         ("letters", "is not a proxy folder", "mother.txt"),
         ("to-letters", "is not a proxy folder", "mother.txt"),
         ("/proc", "is not a proxy folder", "it holds"),
-        ("/proc/proxy", "can not be written", "no folder can be made"),
+        ("/proc/proxy", "cannot be written", "no folder can be made"),
     ],
 )
 def test_what_can_not_be_replaced_is_known_before_the_work(

@@ -277,7 +277,7 @@ def test_there_is_no_way_back(signature: Signature) -> None:
     assert coarsen(coarse, "coarse", cost_of) == coarse
     assert coarsen(coarsen(signature, "statistical", cost_of), "coarse", cost_of).level == "coarse"
     for level in ("full", "statistical"):
-        with pytest.raises(UsageError, match="can not become"):
+        with pytest.raises(UsageError, match="cannot become"):
             coarsen(coarse, level, cost_of)  # type: ignore[arg-type]
 
 

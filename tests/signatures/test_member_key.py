@@ -120,7 +120,7 @@ def test_the_key_of_a_faster_process_stays(own: Path, monkeypatch: pytest.Monkey
 def test_a_folder_in_which_nobody_may_write(own: Path) -> None:
     own.parent.chmod(0o500)
     try:
-        with pytest.raises(StatsNetError, match="can not be stored") as raised:
+        with pytest.raises(StatsNetError, match="cannot be stored") as raised:
             member_of(own)
         assert "permission denied" in raised.value.cause and "name the copy" in raised.value.hint
     finally:
@@ -131,7 +131,7 @@ def test_a_packed_signature_has_no_folder_for_its_key(own: Path) -> None:
     archive = own.parent / "packed.zip"
     with zipfile.ZipFile(archive, "w") as zipped:
         zipped.write(own, own.name)
-    with pytest.raises(StatsNetError, match="can not be stored") as raised:
+    with pytest.raises(StatsNetError, match="cannot be stored") as raised:
         member_of(own.parent / "packed" / own.name)
     assert "no such file or directory" in raised.value.cause and "name the copy" in raised.value.hint
     assert not (own.parent / "packed").exists()

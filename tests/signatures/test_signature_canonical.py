@@ -186,7 +186,7 @@ def test_what_is_no_file_is_explained(tmp_path: Path) -> None:
         read_json(tmp_path / "none.json")
     with pytest.raises(FileFormatError, match="is a folder"):
         read_json(tmp_path)
-    with pytest.raises(FileFormatError, match="can not be read"):
+    with pytest.raises(FileFormatError, match="cannot be read"):
         read_json("nul\0byte.json")
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(FileFormatError, match="not a regular file"):

@@ -51,7 +51,7 @@ class Format:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[io.TextIOBase]:
-    """The text of a table. Raises FileFormatError if it can not be read, while it is read as well."""
+    """The text of a table. Raises FileFormatError if it cannot be read, while it is read as well."""
     try:
         with reading(path), io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig", newline="") as text:
             yield text

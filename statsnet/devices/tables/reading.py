@@ -36,7 +36,7 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
     """The tables in `paths` (files, or folders of files); of their rows those that `keep` says, all by default.
 
     Raises UsageError if a path is missing or no table is found, FileFormatError for a damaged table or one whose times
-    can not be in the unit that its columns say.
+    cannot be in the unit that its columns say.
     """
     tally, merged = Tally(), Merged()
     skipped: list[str] = []
