@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, side_input
+from statsnet.blocks.base import Block, BlockKind, Config, divided, side_input
 from statsnet.blocks.pointwise import divide_leading
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
@@ -163,6 +163,15 @@ class GatherKind(_ShapeKind):
             return _subscripted(shape, first.args[1]["tensors"], total)
         axis = int(first.args[1]) % len(shape)
         return {"shape": shape, "axis": axis, "count": max(1, total * shape[axis] // math.prod(shape))}
+
+    def scaled(self, config: Config, divisor: float) -> Config | None:
+        """Along the first axis, fewer rows, each read as often: their length decides how they are copied and added up.
+        Few rows become shorter, and along another axis the leading ones are divided."""
+        rows, *rest = config["shape"]
+        kept, count = divided(rows, divisor), divided(config["count"], divisor)
+        if config["axis"] > 0 or kept is None or count is None:
+            return super().scaled(config, divisor)
+        return {**config, "shape": (kept, *rest), "count": count}
 
 
 def _subscripted(shape: tuple[int, ...], indices: list[Any], total: int) -> Config:

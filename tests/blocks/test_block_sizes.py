@@ -69,6 +69,14 @@ def test_a_resized_block_runs_and_reads_about_as_much(name: str, factor: float) 
         assert torch.isfinite(module(x)).all()
 
 
+def test_a_look_up_of_rows_keeps_their_length() -> None:
+    kind, config = KINDS["gather"], {"shape": (4300, 16), "axis": 0, "count": 38700}
+    assert kind.scaled(config, 4) == {**config, "shape": (1075, 16), "count": 9675}
+    assert kind.scaled(config, 0.5) == {**config, "shape": (8600, 16), "count": 77400}
+    assert kind.scaled({**config, "shape": (2, 16)}, 4) == {**config, "shape": (2, 4)}
+    assert kind.scaled({**config, "shape": (8, 16), "axis": 1}, 4) == {**config, "shape": (2, 16), "axis": 1}
+
+
 def test_a_short_batch_is_resized_by_the_height_of_its_maps() -> None:
     large = {**CONV, "batch": 2, "size": (56, 56)}
     assert KINDS["conv"].resized(large, 1.5) == {**large, "batch": 3}
