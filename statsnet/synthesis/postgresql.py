@@ -8,6 +8,12 @@ from statsnet.errors import UsageError
 
 DRIVER = "postgresql+psycopg"
 _SHOWN = "postgresql"
+_UNHEARD = {"keepalives_idle": 10, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 40_000}
+"""libpq's options: a server whose machine has gone, and which so far nobody has told, is given up after 40 s."""
+
+_LOCK_LIMIT = "60s"
+"""A worker makes the tables in a second; one whose machine has gone meanwhile may seem to hold the lock for hours."""
+
 _LOCK = 0x5374617473  # any number that all workers share: "Stats"
 
 
@@ -38,10 +44,12 @@ def opened_database(url: Any, *, connect_s: float) -> Any:
     import sqlalchemy
     from optuna.storages import RDBStorage, get_storage
 
-    connecting = {} if "connect_timeout" in url.query else {"connect_timeout": int(connect_s)}
+    limits = {"connect_timeout": int(connect_s), **_UNHEARD}
+    connecting = {name: limit for name, limit in limits.items() if name not in url.query}
     options = {"poolclass": sqlalchemy.NullPool, "connect_args": connecting}
     engine = sqlalchemy.create_engine(url, **options)
     text = url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # Optuna formats it
     with engine.begin() as connection:
+        connection.execute(sqlalchemy.text(f"SET LOCAL lock_timeout = '{_LOCK_LIMIT}'"))
         connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         return get_storage(RDBStorage(text, engine_kwargs=options))

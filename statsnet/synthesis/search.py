@@ -107,7 +107,8 @@ def search(
     identity = SearchIdentity.of(mix, bench.setup, request, DESIGNS)
 
     def opened() -> Study:
-        return ending.enter_context(closing(Study(storage, identity, name=study, heartbeat=heartbeat)))
+        begun = Study(storage, identity, name=study, heartbeat=heartbeat, note=bench.setup.note)
+        return ending.enter_context(closing(begun))
 
     with storage.held(), ExitStack() as ending:
         begun = opened() if storage.goes_on else None  # refused before anything is measured

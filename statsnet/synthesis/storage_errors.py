@@ -54,6 +54,10 @@ class StorageErrors:
                 raise
             raise self.error(_cause(error)) from error
 
+    def cause_of(self, error: Exception) -> str:
+        """What it says, in one line."""
+        return self._without_secrets(_cause(error))
+
     def error(self, cause: str) -> StatsNetError:
         """What is said of a storage that is of no use."""
         cause = self._without_secrets(cause)

@@ -13,17 +13,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from statsnet.deadline import Clock
 from statsnet.errors import UsageError
+from statsnet.progress import silent
 from statsnet.synthesis.design_space import design_of, is_design, may_be_usual, propose, set_usual
 from statsnet.synthesis.problem import Design
 from statsnet.synthesis.search_identity import SearchIdentity
-from statsnet.synthesis.storage_errors import is_failure, may_pass
+from statsnet.synthesis.storage_errors import is_failure
+from statsnet.synthesis.storage_patience import StoragePatience
 from statsnet.synthesis.study_storage import StudyStorage
-
-T = TypeVar("T")
 
 OWN_STUDY = "statsnet"
 """The name in a journal of its own."""
@@ -40,13 +40,15 @@ _BEGINNING_S = 5.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """How often a worker says that it is alive, after how long a silence its trial is lost, how often one that has
-    nothing left to try looks whether others are done, and the pauses before it asks a storage again that failed; in
-    seconds. Silence is what one worker hears by its own clock, because the clocks of machines differ."""
+    nothing left to try looks whether others are done, for how long it asks a storage again that failed, and the first
+    pause between; in seconds. Silence is what one worker hears by its own clock, because the clocks of machines
+    differ."""
 
     beat_s: float = 15.0
     lost_after_s: float = 120.0
     look_s: float = 5.0
-    retries_s: tuple[float, ...] = (1.0, 4.0, 10.0, 30.0)
+    patience_s: float = 300.0
+    pause_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ class Study:
         heartbeat: Heartbeat = Heartbeat(),
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        note: Callable[[str], None] = silent,
     ) -> None:
         import optuna
 
@@ -91,23 +94,28 @@ class Study:
         self.name = name or (identity.study if storage.shared else OWN_STUDY)
         self.tried_here = 0
         self._where, self._seed, self._heart, self._clock, self._sleep = storage, identity.seed, heartbeat, clock, sleep
-        self._storage = storage.opened()
+        self._patience = StoragePatience(
+            errors=storage.errors, limit_s=heartbeat.patience_s, pause_s=heartbeat.pause_s,
+            clock=clock, sleep=sleep, note=note,
+        )  # fmt: skip
         self._heard: dict[int, tuple[object, float]] = {}
         self._unclaimed: list[Any] = []
         """Trials that were begun in vain, and may not have been given up because the storage was away."""
-        with contextlib.ExitStack() as failed, storage.errors.told(opening=True):
+        self._patience.call(lambda: self._open(identity), opening=True)
+
+    def _open(self, identity: SearchIdentity) -> None:
+        import optuna
+
+        self._storage = self._where.opened()
+        with contextlib.ExitStack() as failed:
             failed.callback(self.close)
             begun = self._begun()
-            self._study = optuna.load_study(
-                study_name=self.name,
-                storage=self._storage,
-                # Workers that all draw the same numbers would try the same designs.
-                sampler=optuna.samplers.TPESampler(
-                    seed=None if storage.shared else self._seed, n_startup_trials=6, multivariate=True
-                ),
-            )
+            # Workers that all draw the same numbers would try the same designs.
+            seed = None if self._where.shared else self._seed
+            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=6, multivariate=True)
+            self._study = optuna.load_study(study_name=self.name, storage=self._storage, sampler=sampler)
             self._bind(identity, begun)
-            if not storage.shared:  # whoever ran them has ended
+            if not self._where.shared:  # whoever ran them has ended
                 self._lose(self._running())
             failed.pop_all()
 
@@ -162,7 +170,7 @@ class Study:
         Numbers of trials are unique, and those that are not lost only become fewer. So a trial with fewer than `most`
         before it is one of the first `most`, whatever others claim at the same time.
         """
-        return self._patiently(lambda: self._claimed(most))
+        return self._patience.call(lambda: self._claimed(most))
 
     def _claimed(self, most: int | None, retries: int = _RETRIES) -> Claim | None:
         self._lose([*self._silent(), *self._unclaimed])
@@ -219,11 +227,12 @@ class Study:
             except Exception as error:
                 if not is_failure(error):
                     raise
+                self._patience.saw(error)
         self._storage.remove_session()
 
     def finish(self, claim: Claim, values: Sequence[float], budget_s: float) -> bool:
         """Whether the result counts: not if this worker was silent for so long that others took the trial for lost."""
-        counts = self._patiently(lambda: self._finished(claim, values, budget_s))
+        counts = self._patience.call(lambda: self._finished(claim, values, budget_s))
         self.tried_here += counts
         return counts
 
@@ -238,24 +247,12 @@ class Study:
             return bool(self._storage.get_trial(claim.trial_id).state == TrialState.COMPLETE)
         return True
 
-    def _patiently(self, call: Callable[[], T]) -> T:
-        """What the call returns. A database that starts again must not cost a design that took minutes."""
-        with self._where.errors.told():
-            for pause_s in self._heart.retries_s:
-                try:
-                    return call()
-                except Exception as error:
-                    if not may_pass(error):
-                        raise
-                self._sleep(pause_s)
-            return call()
-
     def wait(self) -> None:
         self._sleep(self._heart.look_s)
 
     def tried(self) -> list[Tried]:
         """All that are finished, in their order."""
-        return self._patiently(lambda: [self._tried(t) for t in self._trials() if t.values])
+        return self._patience.call(lambda: [self._tried(t) for t in self._trials() if t.values])
 
     def _tried(self, trial: Any) -> Tried:
         """Raises StatsNetError for a trial that no search writes."""
@@ -270,19 +267,18 @@ class Study:
         return list(self._study.get_trials(deepcopy=False))
 
     def _alive(self) -> list[Any]:
-        from optuna.trial import TrialState
-
-        return [t for t in self._trials() if t.state != TrialState.FAIL]
+        return [t for t in self._trials() if t.state.name != "FAIL"]
 
     def _running(self) -> list[Any]:
-        from optuna.trial import TrialState
-
-        return [t for t in self._trials() if t.state == TrialState.RUNNING]
+        return [t for t in self._trials() if t.state.name == "RUNNING"]
 
     def _silent(self) -> list[Any]:
-        """Trials that run, of which nothing new has been heard for too long."""
-        now_s, found = self._clock(), []
-        for trial in self._running():
+        """Trials that run, of which nothing new has been heard for too long. While the storage is away, nothing can be
+        heard of anybody."""
+        running, now_s, found = self._running(), self._clock(), []
+        if self._patience.was_away():
+            self._heard.clear()
+        for trial in running:
             beats = trial.user_attrs.get(_BEATS)
             last, since_s = self._heard.get(trial.number, (None, now_s))
             if trial.number not in self._heard or beats != last:

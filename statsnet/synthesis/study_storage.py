@@ -6,6 +6,7 @@ Storages are Optuna's: a journal in a file, a PostgreSQL database, and Optuna's 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import warnings
@@ -13,6 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 from statsnet.errors import StatsNetError, UsageError, did_you_mean
@@ -21,6 +23,8 @@ from statsnet.synthesis.postgresql import DRIVER, hidden, opened_database, parse
 from statsnet.synthesis.storage_errors import StorageErrors, require
 
 CONNECT_S = 10.0
+ANSWER_S = 60.0
+"""A gRPC proxy that has not answered by then is asked again: its machine may have vanished without a word."""
 _SCHEMES = ("postgresql", "grpc")
 _HINT = "a path for a journal on a shared disk, postgresql://USER@HOST/DATABASE, or grpc://HOST:PORT"
 
@@ -57,7 +61,7 @@ class StudyStorage(ABC):
 
     @abstractmethod
     def opened(self) -> Any:
-        """Optuna's storage, once it is held; it must be closed. Raises StatsNetError if that fails."""
+        """Optuna's storage, once it is held; it must be closed. Raises what `errors.told` turns into StatsNetError."""
 
     def close(self, opened: Any) -> None:  # noqa: B027 - a journal's file is open only while it is read or written
         """Ends the connections of a storage that was opened."""
@@ -87,8 +91,7 @@ class OwnJournal(StudyStorage):
 
     def opened(self) -> Any:
         ready_journal(self.path, resume=self.resume)
-        with self.errors.told(opening=True):
-            return _journal_storage(self.path.resolve())
+        return _journal_storage(self.path.resolve())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +121,8 @@ class SharedJournal(StudyStorage):
         return shared_journal(self.path)
 
     def opened(self) -> Any:
-        with self.errors.told(opening=True):
-            path = self.path.resolve()
-            return _journal_storage(path, WriterLock(path))
+        path = self.path.resolve()
+        return _journal_storage(path, WriterLock(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,12 +140,12 @@ class Database(StudyStorage):
         return StorageErrors(shown=self.shown, secrets=_secrets(self.url))
 
     def check(self) -> None:
-        self.close(self.opened())
+        with self.errors.told(opening=True):
+            self.close(self.opened())
 
     def opened(self) -> Any:
         require("psycopg", "PostgreSQL")
-        with self.errors.told(opening=True):
-            return opened_database(self.url, connect_s=CONNECT_S)
+        return opened_database(self.url, connect_s=CONNECT_S)
 
     def close(self, opened: Any) -> None:
         opened.remove_session()
@@ -161,23 +163,20 @@ class GrpcProxy(StudyStorage):
         return f"grpc://{self.host}:{self.port}"
 
     def check(self) -> None:
-        storage = self.opened()
-        try:
-            with self.errors.told(opening=True):
-                storage.get_all_studies()  # asks the database behind it
-        finally:
-            self.close(storage)
+        with self.errors.told(opening=True), contextlib.ExitStack() as ending:
+            storage = self.opened()
+            ending.callback(self.close, storage)
+            storage.get_all_studies()  # asks the database behind it
 
     def opened(self) -> Any:
         require("grpc", "Optuna's gRPC proxy")
         require("google.protobuf", "Optuna's gRPC proxy")
-        with self.errors.told(opening=True):
-            storage = _grpc_storage(self.host, self.port)
-            try:
-                storage.wait_server_ready(timeout=CONNECT_S)
-            except BaseException:
-                self.close(storage)
-                raise
+        storage = _grpc_storage(self.host, self.port)
+        try:
+            storage.wait_server_ready(timeout=CONNECT_S)
+        except BaseException:
+            self.close(storage)
+            raise
         return storage
 
     def close(self, opened: Any) -> None:
@@ -234,9 +233,18 @@ def _journal_storage(path: Path, lock: Any = None) -> Any:
 
 def _grpc_storage(host: str, port: int) -> Any:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # no process that is forked here uses it
+    import grpc
     from optuna.exceptions import ExperimentalWarning
     from optuna.storages import GrpcStorageProxy
+    from optuna.storages._grpc import client
 
-    with warnings.catch_warnings():
+    limit = json.dumps({"methodConfig": [{"name": [{}], "timeout": f"{ANSWER_S}s"}]})
+    options = [("grpc.max_receive_message_length", -1), ("grpc.service_config", limit)]
+
+    def channel(host: str, port: int) -> Any:
+        return grpc.insecure_channel(f"{host}:{port}", options=options)
+
+    # Optuna's own calls have no time limit.
+    with warnings.catch_warnings(), patch.object(client, "create_insecure_channel", channel):
         warnings.simplefilter("ignore", ExperimentalWarning)
         return GrpcStorageProxy(host=host, port=port)

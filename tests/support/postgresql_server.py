@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -21,9 +22,10 @@ KEEPER_S_RIGHTS = f"local all {KEEPER} scram-sha-256\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """One that runs. Its socket is in `folder`."""
+    """One that runs. Its socket is in `folder`; `crash` is a program that kills it and starts it again."""
 
     folder: Path
+    crash: Path
 
     def url(self, database: str, user: str = OWNER) -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}"
@@ -51,10 +53,14 @@ def server() -> Iterator[Server]:
         folder.chmod(0o755)
         as_nobody = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
 
+    bin_folder = programs()
+    assert bin_folder is not None
+
+    def command_of(program: str, *arguments: str) -> list[str]:
+        return [*as_nobody, str(bin_folder / program), *arguments]
+
     def call(program: str, *arguments: str) -> None:
-        bin_folder = programs()
-        assert bin_folder is not None
-        command = [*as_nobody, str(bin_folder / program), *arguments]
+        command = command_of(program, *arguments)
         with open(folder.with_suffix(".log"), "ab") as log:
             done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         assert done.returncode == 0, folder.with_suffix(".log").read_text()
@@ -65,9 +71,14 @@ def server() -> Iterator[Server]:
         rights = folder / "data" / "pg_hba.conf"
         rights.write_text(KEEPER_S_RIGHTS + rights.read_text())
         options = f"-k {folder} -c listen_addresses= -c fsync=off -c max_connections=40"
-        call("pg_ctl", "start", "-w", "-t", "600", "-D", data, "-o", options)
+        started = ("-w", "-t", "600", "-D", data, "-o", options)
+        call("pg_ctl", "start", *started)
+        crash = folder / "crash"
+        words = shlex.join(command_of("pg_ctl", "restart", "-m", "immediate", *started))
+        crash.write_text(f"#!/bin/sh\ncd {folder} && {words} >> {folder.with_suffix('.log')} 2>&1\n")
+        crash.chmod(0o755)
         try:
-            yield Server(folder=folder)
+            yield Server(folder=folder, crash=crash)
         finally:
             call("pg_ctl", "stop", "-m", "immediate", "-D", data)
     finally:

@@ -1,7 +1,8 @@
 """Searches on a simulated machine: in this process, or by several workers that are processes of their own.
 
-As a program: for each line `STORAGE TRIALS` of its input it forks three workers. The first kills itself in its second
-design. The others print what they found, a line each; a third line has how each of the workers ended.
+As a program: for each line `STORAGE TRIALS [PROGRAM]` of its input it forks three workers. The first kills itself in
+its second design, or runs the program there. One line of the output tells how each of them ended, and what those have
+found that came to an end.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -27,8 +28,10 @@ from statsnet.synthesis.study_storage import study_storage
 from statsnet.synthesis.trials import Knowledge
 
 REPLACED = ("prepare", "for_design", "build_and_measure", "finish")
-QUICK = Heartbeat(beat_s=0.05, lost_after_s=3.0, look_s=0.2, retries_s=())
+QUICK = Heartbeat(beat_s=0.05, lost_after_s=3.0, look_s=0.2, patience_s=30.0, pause_s=0.1)
 WORKERS = 3
+LIMIT_S = 90
+"""A worker that has not ended by then is ended by the system."""
 
 
 class Workshop:
@@ -61,9 +64,9 @@ class Workshop:
         return SimpleNamespace(spec=SimpleNamespace(id="sha256:1"))
 
 
-def work(url: str, trials: int, number: int, until_dead: int) -> None:
-    """One worker's search, in which a design takes no time. The second one of the first worker kills it, those of the
-    others last until then: `until_dead` can be read once it is dead."""
+def work(url: str, trials: int, number: int, until_done: int, program: str | None) -> dict[str, Any]:
+    """One worker's search, in which a design takes no time. The second one of the first worker kills it or runs the
+    program, those of the others last until then: `until_done` can be read once that is done, or that worker is."""
     shop, begun = Workshop(), []
     for name in REPLACED:
         setattr(searching, name, getattr(shop, name))
@@ -71,9 +74,13 @@ def work(url: str, trials: int, number: int, until_dead: int) -> None:
     def try_out(_: Any, design: Design, share: float) -> tuple[float, float]:
         begun.append(design)
         if len(begun) == 2:
-            if not number:
+            if number:
+                os.read(until_done, 1)
+            elif program is None:
                 os.kill(os.getpid(), signal.SIGKILL)
-            os.read(until_dead, 1)
+            else:
+                subprocess.run([program], check=True, stdout=subprocess.DEVNULL)
+                os.close(until_done)
         return abs(design.size - 0.8) + design.order / share, share * design.max_distinct
 
     searching.ProblemPool.try_out = try_out  # type: ignore[method-assign]
@@ -87,33 +94,38 @@ def work(url: str, trials: int, number: int, until_dead: int) -> None:
         heartbeat=QUICK,
     )
     usual = [t.number for t in result.tried if t.design == Design() and t.share == 1.0]
-    numbers = [t.number for t in result.tried]
-    print(json.dumps({"numbers": numbers, "usual": usual, "tried": len(begun)}), flush=True)
+    return {"numbers": [t.number for t in result.tried], "usual": usual, "tried": len(begun)}
 
 
-def forked(url: str, trials: int) -> Iterator[int]:
-    """The exit statuses of the workers."""
-    until_dead, alive = os.pipe()
+def forked(url: str, trials: int, program: str | None = None) -> dict[str, Any]:
+    """The exit statuses of the workers, and what those found that ended well."""
+    until_done, undone = os.pipe()
     begun = []
     for number in range(WORKERS):
+        to_read, to_write = os.pipe()
         if (pid := os.fork()) == 0:
-            os.close(until_dead if not number else alive)
+            signal.alarm(LIMIT_S)
+            os.close(undone if number else until_done)
             try:
-                work(url, trials, number, until_dead)
+                found = work(url, trials, number, until_done if number else undone, program)
+                os.write(to_write, json.dumps(found).encode())
             except BaseException as error:
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
             os._exit(0)
-        begun.append(pid)
-    os.close(alive)
-    for pid in begun:
-        yield os.waitpid(pid, 0)[1]
+        os.close(to_write)
+        begun.append((pid, to_read))
+    for end in (until_done, undone):
+        os.close(end)
+    ended = [os.waitpid(pid, 0)[1] for pid, _ in begun]
+    texts = [os.read(to_read, 1 << 16) for _, to_read in begun]
+    return {"ended": ended, "found": [json.loads(text) for text in texts if text]}
 
 
 if __name__ == "__main__":
     small_problem()  # for what it imports: once for all of them
     for line in sys.stdin:
-        where, most = line.split()
+        where, most, *programs = line.split()
         if not where.startswith("grpc:"):  # which cannot be forked
             study_storage(where).check()
-        print(json.dumps(list(forked(where, int(most)))), flush=True)
+        print(json.dumps(forked(where, int(most), *programs)), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import postgresql_server
 import pytest
@@ -18,7 +20,7 @@ import search_workshop
 from postgresql_server import KEEPER, PASSWORD, Server
 
 from statsnet.errors import StatsNetError, UsageError
-from statsnet.synthesis.study_storage import study_storage
+from statsnet.synthesis.study_storage import _grpc_storage, study_storage
 
 TRIALS = 6
 
@@ -74,37 +76,63 @@ def proxy(database: str) -> Iterator[str]:
             process.wait()
 
 
+class Workers:
+    """The program that forks them. It imports torch and Optuna once for all searches."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
+        self._process, self._errors = process, errors
+
+    def search(self, *words: object) -> tuple[list[int], list[dict[str, Any]], str]:
+        """How they ended, what they found, and their errors."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        before = len(self._errors.read_text())
+        print(*words, file=self._process.stdin, flush=True)
+        told = json.loads(self._process.stdout.readline() or "{}")
+        errors = self._errors.read_text()[before:]
+        assert told, errors
+        return told["ended"], told["found"], errors
+
+
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """The program that forks workers, and the file of its errors. It imports torch and Optuna once for all searches."""
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     paths = os.pathsep.join([*sys.path, *filter(None, [os.environ.get("PYTHONPATH")])])
     errors = tmp_path_factory.mktemp("workshop") / "errors"
     with errors.open("w") as file, subprocess.Popen(
         [sys.executable, search_workshop.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
         text=True, env={**os.environ, "PYTHONPATH": paths},
     ) as process:  # fmt: skip
-        yield process, errors
+        yield Workers(process, errors)
         assert process.stdin is not None
         process.stdin.close()  # it ends then
 
 
 @pytest.mark.parametrize("kind", ["journal", "database", "proxy"])
 def test_workers_share_the_designs_and_one_is_killed(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path, workshop: tuple[subprocess.Popen[str], Path]
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, workers: Workers
 ) -> None:
     """Its design alone is lost: another takes the place, and all that are left find the same designs."""
     url = str(tmp_path / "shared.journal") if kind == "journal" else request.getfixturevalue(kind)
-    process, errors = workshop
-    assert process.stdin is not None and process.stdout is not None
-    print(url, TRIALS, file=process.stdin, flush=True)
-    lines = [process.stdout.readline() for _ in range(search_workshop.WORKERS)]
-    assert json.loads(lines.pop() or "[]") == [9, 0, 0], errors.read_text()
-    one, other = map(json.loads, lines)
+    ended, found, errors = workers.search(url, TRIALS)
+    assert ended == [9, 0, 0], errors
+    one, other = found
     assert len(one["numbers"]) == len(set(one["numbers"])) == TRIALS
     assert one["numbers"] == other["numbers"]
     assert len(one["usual"]) == 1
     assert one["tried"] + other["tried"] + 1 == TRIALS
-    assert not errors.read_text()
+    assert not errors
+
+
+@pytest.mark.parametrize("kind", ["database", "proxy"])
+def test_a_database_that_crashes_loses_no_design(
+    kind: str, request: pytest.FixtureRequest, server: Server, workers: Workers
+) -> None:
+    """It is killed and started again while one worker tries a design, whatever the others are at."""
+    ended, found, errors = workers.search(request.getfixturevalue(kind), TRIALS, server.crash)
+    assert ended == [0, 0, 0], errors
+    assert len(set(found[0]["numbers"])) == TRIALS
+    assert all(each["numbers"] == found[0]["numbers"] for each in found)
+    assert sum(each["tried"] for each in found) == TRIALS
+    assert not errors
 
 
 def opens(url: str) -> None:
@@ -159,6 +187,16 @@ def test_a_proxy_that_nobody_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("statsnet.synthesis.study_storage.CONNECT_S", 0.05)
     with pytest.raises(StatsNetError, match=r"'grpc://127\.0\.0\.1:1' can not be used\ncause: GRPC connection timeout"):
         opens("grpc://127.0.0.1:1")
+
+
+def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    grpc = pytest.importorskip("grpc")
+    monkeypatch.setattr("statsnet.synthesis.study_storage.ANSWER_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        storage = _grpc_storage("127.0.0.1", silent.getsockname()[1])
+        with contextlib.closing(storage), pytest.raises(grpc.RpcError) as caught:
+            storage.get_all_studies()
+    assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 def test_the_channel_of_a_proxy_is_closed_whatever_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from synthesis_builders import FakeClock, bench_setup, mix_of, moved, small_signature
 
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.progress import silent
 from statsnet.synthesis import study
 from statsnet.synthesis.design_space import DESIGNS
 from statsnet.synthesis.effort import QUICK
@@ -18,11 +20,11 @@ from statsnet.synthesis.journal import held_journal, shared_journal
 from statsnet.synthesis.problem import Design, ProxyRequest
 from statsnet.synthesis.search_identity import SearchIdentity
 from statsnet.synthesis.study import Heartbeat, Study
-from statsnet.synthesis.study_storage import OwnJournal, SharedJournal
+from statsnet.synthesis.study_storage import OwnJournal, SharedJournal, StudyStorage
 
 pytest.importorskip("optuna")
 
-HEART = Heartbeat(beat_s=1e6, lost_after_s=100.0, look_s=7.0, retries_s=(1.0,))
+HEART = Heartbeat(beat_s=1e6, lost_after_s=100.0, look_s=7.0, patience_s=1.0)
 USUAL = (Design(), 1.0)
 
 
@@ -40,8 +42,16 @@ class Shop:
         self.storage = SharedJournal(path=folder / "j")
         self.clock = FakeClock()
 
-    def worker(self, name: str | None = None, heart: Heartbeat = HEART, **changes: Any) -> Study:
-        return Study(self.storage, identity(**changes), name=name, heartbeat=heart, clock=self.clock, sleep=self.sleep)
+    def worker(
+        self,
+        name: str | None = None,
+        heart: Heartbeat = HEART,
+        storage: StudyStorage | None = None,
+        note: Callable[[str], None] = silent,
+        **changes: Any,
+    ) -> Study:
+        where, search = storage or self.storage, identity(**changes)
+        return Study(where, search, name=name, heartbeat=heart, clock=self.clock, sleep=self.sleep, note=note)
 
     def sleep(self, pause_s: float) -> None:
         self.clock.now_s += pause_s
@@ -160,6 +170,80 @@ def test_a_storage_that_is_away_for_a_moment_costs_nothing(shop: Shop, monkeypat
         one.finish(claim, (0.1, 0.01), 0.01)
     assert one.finish(claim, (0.1, 0.01), 0.01)
     assert one.finish(claim, (0.1, 0.01), 0.01), "it is finished, whoever did not hear of it"
+
+
+class FailingOnce:
+    """Optuna's storage, whose call of this number fails: before it is done, or after, when only the answer is lost."""
+
+    def __init__(self, kept: Any, fails_at: int, *, done: bool) -> None:
+        self._kept, self.calls, self._fails_at, self._done = kept, 0, fails_at, done
+
+    def __getattr__(self, name: str) -> Any:
+        usual = getattr(self._kept, name)
+
+        def call(*args: Any, **more: Any) -> Any:
+            self.calls += 1
+            if self.calls != self._fails_at:
+                return usual(*args, **more)
+            if self._done:
+                usual(*args, **more)
+            raise ConnectionError("the server closed the connection")
+
+        return call
+
+
+class InMemory(StudyStorage):
+    """A shared storage, without a file."""
+
+    shown = "memory"
+
+    def __init__(self, kept: FailingOnce) -> None:
+        self.kept = kept
+
+    def check(self) -> None: ...
+
+    def opened(self) -> Any:
+        return self.kept
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_database_may_crash_at_any_moment(shop: Shop, done: bool) -> None:
+    """At each call of a search in turn. What a worker began without hearing of it is lost like that of a silent one."""
+    import optuna
+
+    fails_at, calls = 0, 1
+    while fails_at <= calls:
+        fails_at += 1
+        kept = FailingOnce(optuna.storages.InMemoryStorage(), fails_at, done=done)
+        begin_s, one, finished = shop.clock(), shop.worker(storage=InMemory(kept)), 0
+        while len(one.tried()) < 2:
+            if (claim := one.claim(2)) is not None:
+                finished += one.finish(claim, (0.1, 0.01), 0.01)
+            else:
+                one.wait()
+        calls = kept.calls
+        assert finished == len(one.tried()) == 2, fails_at
+        assert [(t.design, t.share) for t in one.tried()].count(USUAL) == 1, fails_at
+        assert shop.clock() - begin_s <= 2 * HEART.lost_after_s, fails_at
+    assert calls > 20
+
+
+def test_while_the_storage_is_away_nobody_is_silent(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    one, two = shop.worker(), shop.worker(note=said.append)
+    claim = one.claim(1)
+    assert claim and two.claim(1) is None
+    usual = two._storage.get_all_trials
+
+    def away(*args: Any, **more: Any) -> Any:
+        shop.clock.now_s += 2 * HEART.lost_after_s
+        monkeypatch.setattr(two._storage, "get_all_trials", usual)
+        raise OSError("gone")
+
+    monkeypatch.setattr(two._storage, "get_all_trials", away)
+    assert two.claim(1) is None
+    assert said == [f"the search's storage '{shop.storage.path}' does not answer (gone); it is asked again for 1 s"]
+    assert one.finish(claim, (0.1, 0.01), 0.01)
 
 
 def test_an_error_of_our_own_is_not_the_storage_s(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
