@@ -149,7 +149,7 @@ class RayEngine:
                 for index in [i for i in waiting if not self._open(asked[i], failed.get(i))]:
                     waiting.remove(index)
                     ended += 1
-                    no_place: Done[R] = Done(index=index, error=ray_errors.no_place(asked[index]))
+                    no_place: Done[R] = Done(index=index, error=self._no_place(asked[index]))
                     yield failed.pop(index, no_place)
                 self._begin(work)
                 if not running:
@@ -182,6 +182,10 @@ class RayEngine:
         if failure is None or failure.place is None:
             return there
         return [place for place in there if self._node(place) != self._node(failure.place)]
+
+    def _no_place(self, asked: Asked[Any]) -> StatsNetError:
+        nodes = dict.fromkeys(map(self._node, asked.places))
+        return ray_errors.no_place(asked.label, [self._lost[node] for node in nodes if node in self._lost])
 
     def _begin(self, work: _Work) -> None:
         """Send the errands that wait to the places that are free, in their order. A node where one has failed gets none

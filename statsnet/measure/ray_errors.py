@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import statsnet
 from statsnet.errors import (
@@ -16,7 +15,7 @@ from statsnet.errors import (
     first_line,
     printable,
 )
-from statsnet.measure.engine import Asked, LeftOut, Place
+from statsnet.measure.engine import LeftOut, Place
 from statsnet.measure.ray_cluster import Node
 from statsnet.measure.ray_held import HELD_LIMIT_S, AtWork, Held
 from statsnet.units import format_duration
@@ -87,13 +86,13 @@ def unusable(node: Node, error: Exception) -> LeftOut:
     return LeftOut(name=node.name, why=f"it could not describe itself ({_last_line(error)})", hint="look at its logs")
 
 
-def no_place(asked: Asked[Any]) -> MeasurementError:
+def no_place(label: str, lost: Iterable[LeftOut]) -> MeasurementError:
+    """`lost` are the nodes that it could have gone to."""
     return MeasurementError(
-        f"no node is left that could measure {asked.label}",
-        cause=f"ended or left out: {', '.join(place.name for place in asked.places)}"
-        if asked.places
-        else "none was found",
-        hint="start the nodes again; the same command goes on with what there is",
+        f"no node is left that could measure {label}",
+        cause="; ".join(dict.fromkeys(f"{each.name}: {each.why}" for each in lost)) or "none was found",
+        hint="start nodes like these (`ray start --address`); the same command goes on with what is kept, and asks all "
+        "nodes that have joined",
     )
 
 

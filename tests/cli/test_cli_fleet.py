@@ -289,6 +289,6 @@ def test_a_worker_and_a_node_that_die_lose_nothing(
     (lost,) = (done for done in ended if done.error is not None)
     assert (lost.index, lost.place) == (4, None)
     assert "no node is left that could measure one of the dead" in str(lost.error)
-    assert "the same command goes on with what there is" in str(lost.error)
+    assert "the same command goes on with what is kept" in str(lost.error)
     assert any("the worker on" in text and "begins anew" in text for text in said)
     assert any("has ended while it measured a cut one" in text for text in said)

@@ -152,7 +152,7 @@ def test_an_errand_whose_last_node_ends_is_named() -> None:
     _, (done,) = ended(exceptions.WorkerCrashedError(), said=said, alive=False)
     assert done.error is not None
     assert done.error.message == "no node is left that could measure errand 0"
-    assert done.error.cause == "ended or left out: node-0"
+    assert done.error.cause == "node-0: it has ended while it measured errand 0"
     assert said == ["node-0 is left out: it has ended while it measured errand 0; look at its logs"]
 
 
