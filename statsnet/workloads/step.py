@@ -120,16 +120,24 @@ class Step:
         assert self._loss is not None
         assert self.optimizer is not None
         self.optimizer.zero_grad()
-        for args, kwargs in batches:
-            self._enter("forward")
-            outputs = self._whole(self.built.model(*args, **kwargs))
-            self._phase = "loss"
-            loss = self._loss(outputs)
-            if len(batches) > 1:
-                loss = loss / len(batches)
-            self._enter("backward")
-            torch.autograd.backward(loss)
+        for number, (args, kwargs) in enumerate(batches, 1):
+            with self._gradients_kept(number < len(batches)):
+                self._enter("forward")
+                outputs = self._whole(self.built.model(*args, **kwargs))
+                self._phase = "loss"
+                loss = self._loss(outputs)
+                if len(batches) > 1:
+                    loss = loss / len(batches)
+                self._enter("backward")
+                torch.autograd.backward(loss)
         return loss
+
+    def _gradients_kept(self, kept: bool) -> contextlib.AbstractContextManager[None]:
+        """Data parallel processes that accumulate gradients add them up with the last batch, as trainers have them."""
+        from torch.nn.parallel import DistributedDataParallel
+
+        model = self.built.model
+        return model.no_sync() if kept and isinstance(model, DistributedDataParallel) else contextlib.nullcontext()
 
     def _whole(self, outputs: Any) -> Any:
         """The outputs, with all that is yielded; whether anything is, the first step tells."""

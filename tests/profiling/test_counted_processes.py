@@ -171,6 +171,11 @@ def for_gpus_alone():
 def data_parallel(batch: int = {BATCH}):
     dist.init_process_group("nccl", rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
     return made(nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=0.1), batch)
+
+
+def accumulated(batch: int = {BATCH}):
+    net, inputs = data_parallel(batch)
+    return {{"model": net, "inputs": [inputs] * 3, "accumulation": 3}}
 """
 
 
@@ -266,8 +271,9 @@ def test_both_at_once(count: Callable[..., Signature]) -> None:
     assert {group_stride(c) for c in collectives(signature, "all_reduce")} == {1}
 
 
-def test_data_parallel_training_reduces_every_gradient_once(count: Callable[..., Signature]) -> None:
-    signature = count("data_parallel")
+@pytest.mark.parametrize("name", ["data_parallel", "accumulated"])
+def test_data_parallel_training_reduces_every_gradient_once(name: str, count: Callable[..., Signature]) -> None:
+    signature = count(name)
     parameters = LAYERS * LAYER + HEAD
     sums = moved(signature, "all_reduce")
     assert sum(size * calls for size, calls in sums.items()) == 4 * parameters
