@@ -90,7 +90,7 @@ class Study:
     ) -> None:
         import optuna
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # a database that is away is told by ourselves
         self.name = name or (identity.study if storage.shared else OWN_STUDY)
         self.tried_here = 0
         self._where, self._seed, self._heart, self._clock, self._sleep = storage, identity.seed, heartbeat, clock, sleep
