@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -45,7 +46,13 @@ def fake_processes(number: int) -> Iterator[None]:
     dist.init_process_group("fake", rank=0, world_size=number, store=FakeStore())
     try:
         with ExitStack() as changes:
-            for change in (_torchrun(number), group_is_there(), _meshes_of_real_numbers(), _data_parallel()):
+            for change in (
+                _torchrun(number),
+                group_is_there(),
+                _meshes_of_real_numbers(),
+                _data_parallel(),
+                _pipelines(),
+            ):
                 changes.enter_context(change)
             yield
     finally:
@@ -96,6 +103,34 @@ def _real(ranks: Any) -> Any:
     first = int(ranks.storage_offset())
     last = first + sum((n - 1) * s for n, s in zip(ranks.shape, ranks.stride(), strict=True))
     return torch.arange(last + 1, dtype=torch.int).as_strided(ranks.shape, ranks.stride(), first)
+
+
+@contextmanager
+def _pipelines() -> Iterator[None]:
+    """Stages of torch's pipelines send each other a vote before the first step, and read it: whether all know the sizes
+    of what they exchange. A stage that is counted has to."""
+    from torch.distributed.pipelining import PipelineStage
+
+    if not hasattr(PipelineStage, "_warmup_backward_result"):  # older ones do not vote
+        yield
+        return
+    from torch.distributed.pipelining._utils import InferenceMode
+
+    all_know = SimpleNamespace(item=lambda: 1)
+
+    def vote(stage: Any, has_backward: bool, **_: Any) -> None:
+        if InferenceMode.needs_dynamic(stage._user_meta, has_backward):
+            raise WorkloadError(
+                "a stage of a pipeline cannot be counted",
+                cause="stages would tell each other the sizes of what they exchange, and the others are not there",
+                hint="give PipelineStage input_args, output_args and output_grads",
+            )
+
+    with (
+        patch.object(PipelineStage, "_warmup_forward_vote", vote),
+        patch.object(PipelineStage, "_warmup_backward_result", lambda *_, **__: all_know),
+    ):
+        yield
 
 
 @contextmanager

@@ -164,6 +164,32 @@ def pipeline(batch: int = {BATCH}):
     return made(FirstStage(copies, half), batch)
 
 
+class Scheduled(nn.Module):
+    def __init__(self, net, schedule):
+        super().__init__()
+        self.net, self.schedule = net, schedule
+
+    def forward(self, x):
+        self.schedule.step(x)
+
+
+def scheduled(batch: int = {BATCH}, **sizes):
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+    mesh = init_device_mesh("cuda", (2, dist.get_world_size() // 2), mesh_dim_names=("stage", "data"))
+    net = nn.parallel.DistributedDataParallel(Layer(), process_group=mesh["data"].get_group())
+    part = (torch.randn(batch // {MICRO_BATCHES}, {WIDTH}),)
+    given = dict(input_args=part, output_args=part, output_grads=part) if not sizes else sizes
+    stage = PipelineStage(net, 0, 2, torch.device("cpu"), group=mesh["stage"].get_group(), **given)
+    schedule = ScheduleGPipe(stage, {MICRO_BATCHES}, loss_fn=lambda out, _: out.sum())
+    inputs = (torch.randn(batch, {WIDTH}),)
+    return {{"model": Scheduled(net, schedule), "args": inputs, "loss": lambda _: torch.zeros((), requires_grad=True)}}
+
+
+def of_unknown_sizes():
+    return scheduled(input_args=None)
+
+
 def for_gpus_alone():
     return made(Net().cuda(), 1)
 
@@ -289,16 +315,22 @@ def test_a_ring_hands_keys_and_values_on(count: Callable[..., Signature], proces
         assert moved(signature, kind, processes) == {4 * BATCH * WIDTH: 4 * (processes - 1)}
 
 
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize(("name", "processes", "group"), [("pipeline", 2, 2), ("pipeline", 4, 4), ("scheduled", 4, 2)])
 def test_a_stage_sends_each_micro_batch_and_its_copies_add_up_their_gradients(
-    count: Callable[..., Signature], processes: int
+    count: Callable[..., Signature], name: str, processes: int, group: int
 ) -> None:
-    signature = count("pipeline", processes)
+    signature = count(name, processes)
     for kind in ("send", "receive"):
-        assert moved(signature, kind, processes) == {4 * BATCH * WIDTH // MICRO_BATCHES: MICRO_BATCHES}
+        assert moved(signature, kind, group) == {4 * BATCH * WIDTH // MICRO_BATCHES: MICRO_BATCHES}
     gradients = collectives(signature, "all_reduce")
     assert sum(c.calls * message_bytes(c) for c in gradients) == 4 * LAYER
     assert {group_size(c) for c in gradients} == {processes // 2}
+
+
+def test_a_stage_that_would_ask_for_sizes_is_told_to_know_them(count: Callable[..., Signature]) -> None:
+    with pytest.raises(WorkloadError, match="a stage of a pipeline cannot be counted") as raised:
+        count("of_unknown_sizes", 4)
+    assert "output_args" in raised.value.hint
 
 
 def test_all_reduces_move_the_published_sizes() -> None:
