@@ -1,8 +1,9 @@
 """The format `chakra`: execution traces as PyTorch writes them, which PARAM and Chakra's converter read.
 
 One trace for each member, of one step. Operators hang below a ProfilerStep, those of the backward pass below ranges of
-the autograd engine. A layer stands there as often as the step calls it; where a motif of the signature says that it
-reads another layer's result, it reads the storage that the other wrote last. No times: a signature's counts alone.
+the autograd engine. A layer stands there as often as the step calls it, after the layers that it depends on: where the
+signature says that it reads another layer's result, it reads the storage that the other wrote last. No times: a
+signature's counts alone.
 Below each collective stands the node from which readers take its size and its group.
 
 A layer is held if `statsnet import` would read the same operator, FLOPs and bytes from its node.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from statsnet.profiling.costs import Cost, cost_of
 from statsnet.recordings.arguments import DTYPES, of_execution_trace
 from statsnet.recordings.described import Describer
 from statsnet.recordings.operators import is_composite
+from statsnet.signatures.model import Phase
 from statsnet.signatures.operators import ITEM_SIZE, is_tensor
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import find_overload
@@ -64,13 +66,14 @@ class Chakra(Exporter):
         return "its arguments do not fit a node (sparse or nested tensors, or unknown)"
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
+        layers = _in_order(manifest.layers)
         if len(manifest.members) == 1 or manifest.layer_mode != "distinct":
-            return {"trace.json": trace(manifest.layers, [_calls_of(layer, None) for layer in manifest.layers])}
+            return {"trace.json": trace(layers, [_calls_of(layer, None) for layer in layers])}
         names = [member.name.replace("/", "-") for member in manifest.members]
         found: dict[str, bytes] = {}
         for number, (name, member) in enumerate(zip(names, manifest.members, strict=True), 1):
             own = name if names.count(name) == 1 else f"{name}-{number}"  # `a-b/c` and `a/b-c`
-            calls = ((layer, _calls_of(layer, member.name)) for layer in manifest.layers)
+            calls = ((layer, _calls_of(layer, member.name)) for layer in layers)
             found[f"trace-{own}.json"] = trace(*zip(*calls, strict=True))
         return found
 
@@ -110,16 +113,57 @@ def _calls_of(layer: Layer, member: str | None) -> int:
     return max(1, round(calls)) if calls > 0 else 0
 
 
+_PHASES: tuple[Phase, ...] = ("input", "forward", "backward", "optimizer")
+
+
+def _in_order(layers: Sequence[Layer]) -> list[Layer]:
+    """Each after those that it depends on, else by phase. Of layers that depend on each other, one is first."""
+    known, begun, placed = {layer.index: layer for layer in layers}, set[int](), list[Layer]()
+    for first in sorted(layers, key=lambda layer: _PHASES.index(layer.phase)):
+        stack = [first.index] * (first.index not in begun)
+        begun.update(stack)
+        while stack:
+            waits_for = (b for b in known[stack[-1]].depends_on if b in known and b not in begun)
+            if (before := next(waits_for, None)) is None:
+                placed.append(known[stack.pop()])
+            else:
+                begun.add(before)
+                stack.append(before)
+    return placed
+
+
 @dataclass(slots=True)
 class _Storages:
-    """Numbers for tensors, and the last output of each layer."""
+    """Numbers for tensors, and the last output of each layer, by shape; of collectives also apart."""
 
     last: int = 0
-    outputs: dict[int, list[tuple[tuple[int, ...], int]]] = field(default_factory=dict)
+    outputs: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)
+    moved: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)
 
     def new(self) -> int:
         self.last += 1
         return self.last
+
+
+@dataclass(slots=True)
+class _Read:
+    """The storages that a call reads: `written` has those of tensors of its shapes, `part` that of a tensor of another
+    shape, because a collective often moves many tensors as one."""
+
+    written: dict[tuple[int, ...], int] = field(default_factory=dict)
+    part: int | None = None
+
+    def take(self, shape: tuple[int, ...]) -> int | None:
+        if (found := self.written.get(shape)) is None:
+            found, self.part = self.part, None
+        return found
+
+    @classmethod
+    def of(cls, layer: Layer, storages: _Storages) -> _Read:
+        known = storages.moved if layer.communication is None else storages.outputs
+        parts = [s for before in layer.depends_on for s in known.get(before, {}).values()]
+        written = [storages.outputs.get(before, {}) for before in layer.depends_on]
+        return cls(dict(each for one in written for each in one.items()), parts[-1] if parts else None)
 
 
 def trace(layers: Sequence[Layer], calls: Sequence[int]) -> bytes:
@@ -177,22 +221,32 @@ def _side(arguments: Iterable[Argument]) -> dict[str, list[Any]]:
 
 
 def _node_arguments(layer: Layer, storages: _Storages) -> tuple[list[Argument], list[Argument]]:
-    written = [shape for before in layer.depends_on for shape in storages.outputs.get(before, ())]
-    inputs = [_argument(arg, storages, dict(written)) for arg in layer.args]
-    outputs = [_argument(out, storages, {}) for out in layer.outputs]
-    storages.outputs[layer.index] = [
-        (tuple(shape), value[1]) for value, shape, kind, _ in outputs if kind.startswith("Tensor(")
-    ]
+    read = _Read.of(layer, storages)
+    inputs = [_argument(arg, storages, read) for arg in layer.args]
+    outputs = [_argument(out, storages, _Read()) for out in layer.outputs]
+    written = storages.outputs[layer.index] = {tuple(shape): value[1] for value, shape in _tensors(outputs)}
+    if layer.communication is not None:
+        storages.moved[layer.index] = written
     return inputs, outputs
 
 
-def _argument(arg: Any, storages: _Storages, written: Mapping[tuple[int, ...], int]) -> Argument:
+def _tensors(arguments: Iterable[Argument]) -> Iterator[tuple[Any, Any]]:
+    """Values and sizes, also of those in lists."""
+    for value, shape, kind, _ in arguments:
+        if kind.startswith("GenericList["):
+            kinds = kind.removeprefix("GenericList[").removesuffix("]").split(",")
+            yield from ((v, s) for v, s, k in zip(value, shape, kinds, strict=False) if k.startswith("Tensor("))
+        elif kind.startswith("Tensor("):
+            yield value, shape
+
+
+def _argument(arg: Any, storages: _Storages, read: _Read) -> Argument:
     if is_tensor(arg):
-        return _tensor(arg, storages, written)
+        return _tensor(arg, storages, read)
     if isinstance(arg, dict):
-        return _list([_argument(entry, storages, written) for entry in each_in_list(arg["tensors"])])
+        return _list([_argument(entry, storages, read) for entry in each_in_list(arg["tensors"])])
     if isinstance(arg, list):
-        return _list([_argument(part, storages, written) for part in arg])
+        return _list([_argument(part, storages, read) for part in arg])
     if arg is None:
         return NONE
     kind = {bool: "Bool", int: "Int", float: "Double", str: "String"}[type(arg)]
@@ -204,10 +258,10 @@ def _list(parts: list[Argument]) -> Argument:
     return values, shapes, f"GenericList[{','.join(types)}]", strides
 
 
-def _tensor(arg: Mapping[str, Any], storages: _Storages, written: Mapping[tuple[int, ...], int]) -> Argument:
+def _tensor(arg: Mapping[str, Any], storages: _Storages, read: _Read) -> Argument:
     shape, dtype = list(arg["shape"]), arg["dtype"]
     dense = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    storage = written.get(tuple(shape)) or storages.new()
+    storage = read.take(tuple(shape)) or storages.new()
     kind = _NAMES.get(dtype) or f"c10::{_TYPE_OF.get(dtype, dtype)}"
     value = [storage, storage, 0, math.prod(shape), ITEM_SIZE.get(dtype, 4), "cpu"]
     return value, shape, f"Tensor({kind})", list(arg.get("strides", dense))

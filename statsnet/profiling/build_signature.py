@@ -15,7 +15,7 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import activity_of
-from statsnet.profiling.motifs import count_motifs, motif_runs
+from statsnet.profiling.motifs import collective_pairs, count_motifs, motif_runs
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.gpu import Power
@@ -115,7 +115,8 @@ def _clustered(
             _add(clusters[key], call, implementation, share)
             call.cluster = clusters[key].number
             cluster_of.append(call.cluster)
-        for sequence, count in count_motifs(motif_runs(trace.calls), cluster_of).items():
+        tied = [*motif_runs(trace.calls), *collective_pairs(trace.calls)]
+        for sequence, count in count_motifs(tied, cluster_of).items():
             motifs[sequence] += count * share  # type: ignore[assignment]
     return list(clusters.values()), motifs
 

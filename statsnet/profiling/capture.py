@@ -133,7 +133,7 @@ class CaptureMode(TorchDispatchMode):
                 skew=skew,
             )
         )
-        self._remember(func, tensors, result, index)
+        self._remember(func, tensors, (result, *_written(func, args, kwargs)), index)
         return result
 
     def _aside(self) -> AbstractContextManager[Any]:
@@ -183,14 +183,27 @@ class CaptureMode(TorchDispatchMode):
         producers = {self._producer[key] for t in tensors if (key := _storage_key(t)) in self._producer}
         return tuple(sorted(producers))
 
-    def _remember(self, func: Any, tensors: list[torch.Tensor], result: Any, index: int) -> None:
+    def _remember(self, func: Any, tensors: list[torch.Tensor], results: tuple[Any, ...], index: int) -> None:
         # A view shares its input's storage, and so its producer. An in-place call becomes the producer.
         before = {_storage_key(t) for t in tensors}
-        writes = func._schema.is_mutable
-        for tensor in operand_tensors((result,), {}):
+        writes = func._schema.is_mutable or func.namespace in _WRITE_UNTOLD
+        for tensor in operand_tensors(results, {}):
             key = _storage_key(tensor)
             if writes or key not in before:
                 self._producer[key] = index
+
+
+_WRITE_UNTOLD = ("c10d", "fsdp")
+"""Namespaces whose operators give back what they write into, and do not say so in their schemas."""
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments that an operator writes into; some give no result."""
+    if not func._schema.is_mutable:
+        return []
+    written = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    given = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
+    return [given[name] for name in written if name in given]
 
 
 def _is_caused_by_capture(name: str, args: tuple[Any, ...]) -> bool:

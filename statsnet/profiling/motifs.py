@@ -1,4 +1,5 @@
-"""Motifs: runs of operators tied by data flow, as a compiler would fuse them (conv, batch norm, relu)."""
+"""Motifs: runs of operators tied by data flow, as a compiler would fuse them (conv, batch norm, relu); and what
+collectives are tied to."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from itertools import pairwise
 
 from statsnet.profiling.capture import OpCall
 from statsnet.signatures.categories import FUSABLE, base_name, categorize
+from statsnet.signatures.collectives import is_collective
 
 MAX_LENGTH = 6
 JOINING = ("convolution", "gemm")
@@ -44,6 +46,18 @@ def motif_runs(calls: list[OpCall]) -> list[tuple[int, ...]]:
         taken.update(run)
         runs.append(tuple(run))
     return runs
+
+
+def collective_pairs(calls: list[OpCall]) -> list[tuple[int, int]]:
+    """Indices of calls of which the second reads what the first has written, in any phase, where one of them is a
+    collective."""
+    moving = [is_collective(call.op) for call in calls]
+    return [
+        (producer, index)
+        for index, call in enumerate(calls)
+        for producer in call.producers
+        if (moving[index] or moving[producer]) and not (call.metadata or calls[producer].metadata)
+    ]
 
 
 def mark_fused(calls: list[OpCall]) -> None:

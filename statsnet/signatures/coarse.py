@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from statsnet.signatures.coarse_times import Pace, paced, rounded_times
+from statsnet.signatures.collectives import is_collective
 from statsnet.signatures.merging import folded, merge
 from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew, round_autocast_share
 from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, rounded
@@ -61,7 +62,7 @@ def as_coarse(signature: Signature, rare: float, cost_of: CostOf) -> Signature:
     few = merge(binned, groups)
     clusters = (c if len(group) == 1 else _binned_mean(c) for c, group in zip(few.clusters, groups, strict=True))
     clusters = (replace(c, autocast_share=round_autocast_share(c.autocast_share, "coarse")) for c in clusters)
-    few = replace(few, clusters=tuple(clusters), motifs=_common_motifs(few.motifs, counts))
+    few = replace(few, clusters=tuple(clusters), motifs=_common_motifs(few, counts))
     scale = _Scale.of(signature, few)
     return replace(
         few,
@@ -171,11 +172,14 @@ def _binned_work(cluster: Cluster) -> Cluster:
     )
 
 
-def _common_motifs(motifs: Sequence[Motif], counts: _Counts) -> tuple[Motif, ...]:
-    """Motifs that occur once in a step become their clusters, each alone."""
+def _common_motifs(signature: Signature, counts: _Counts) -> tuple[Motif, ...]:
+    """Motifs that occur once in a step become their clusters, each alone; a collective and what it is tied to go."""
     sums: dict[tuple[int, ...], float] = defaultdict(float)
-    for motif in motifs:
-        parts = [motif.clusters] if motif.count >= FEWEST_IN_A_MOTIF else [(i,) for i in motif.clusters]
+    for motif in signature.motifs:
+        is_rare = motif.count < FEWEST_IN_A_MOTIF
+        if is_rare and any(is_collective(signature.clusters[i].op) for i in motif.clusters):
+            continue
+        parts = [(i,) for i in motif.clusters] if is_rare else [motif.clusters]
         for part in parts:
             sums[part] += motif.count
     return tuple(Motif(clusters=clusters, count=counts.binned(count)) for clusters, count in sums.items())

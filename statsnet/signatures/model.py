@@ -90,7 +90,8 @@ def round_autocast_share(share: float | None, level: Level) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Motif:
-    """A short run of clusters (indices, in data-flow order) and how often a step holds it."""
+    """A short run of clusters (indices, in data-flow order) and how often a step holds it: of a forward pass; in any
+    phase also a collective and what its tensors come from, or what reads them."""
 
     clusters: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=1000)]
     count: Count

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from statsnet.errors import MeasurementError, UsageError
+from statsnet.signatures.collectives import is_collective
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Mode, Signature
+from statsnet.signatures.model import Mode, Motif, Signature
 from statsnet.signatures.statistics import shares
 from statsnet.signatures.target_cluster import TargetCluster, TargetMotif, counters_over, target_cluster
 
@@ -221,5 +222,11 @@ def target_of_members(members: tuple[TargetMember, ...]) -> Target:
                 count_per_s=motif.count * steps_per_s,
             )
             for motif in member.signature.motifs
+            if not _is_tie(motif, member.signature)
         )
     return Target(members=members, clusters=tuple(clusters), motifs=tuple(motifs))
+
+
+def _is_tie(motif: Motif, signature: Signature) -> bool:
+    """Whether it tells what a collective waits for or what waits for it, not what runs together."""
+    return len(motif.clusters) > 1 and any(is_collective(signature.clusters[i].op) for i in motif.clusters)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import mm, signature
+from clusters import mm, relu, signature
 from synthesis_builders import mix_of, small_signature
 
 from statsnet.blocks.collective import IN_PLACE, OPERATORS, WITHOUT_DATA
@@ -54,16 +54,19 @@ def test_a_collective_is_a_layer_with_its_message_and_group() -> None:
 
 
 def test_phases_and_dependencies_are_told(tmp_path: Path) -> None:
-    """Gradients of a product are added up."""
-    (summed,) = clusters_of([replace(PLACED[0], phase="backward", dtype="float32", elements=24)])
-    given = signature(
-        mm(4, 5, 6, phase="backward"), summed, mode="training", motifs=(Motif(clusters=(0, 1), count=3.0),)
-    )
+    """Gradients of a product are added up, as a part of a bucket of another shape, and copied."""
+    (summed,) = clusters_of([replace(PLACED[0], phase="backward", dtype="float32", elements=500)])
+    motifs = (Motif(clusters=(1, 0), count=3.0), Motif(clusters=(0, 2), count=3.0))
+    product, copied = mm(4, 5, 6, phase="backward"), relu(7, phase="backward")
+    given = signature(summed, product, copied, mode="training", motifs=motifs)
     manifest = manifest_of_signature(given, "some")
-    _, layer = manifest.layers
-    assert (layer.phase, layer.depends_on, layer.repeats) == ("backward", (0,), 3.0)
+    assert [layer.depends_on for layer in manifest.layers] == [(1,), (), (0,)]
+    assert (manifest.layers[0].phase, manifest.layers[0].repeats) == ("backward", 3.0)
     write(export(Chakra(), manifest), tmp_path)
     again = read_execution_trace(tmp_path / "trace.json").signature
+    ties = [[again.clusters[i].op for i in motif.clusters] for motif in again.motifs]
+    assert [product.op, summed.op] in ties
+    assert [summed.op, copied.op] in ties
     (found,) = (c for c in again.clusters if is_collective(c.op))
     assert (found.phase, found.calls) == ("backward", 3.0)
 
