@@ -7,13 +7,13 @@ Every call in order
 Times joined to the calls
     timeline, joining, event_names, gpu_activity, hardware_counters
 Steps that differ, or run in one piece
-    representatives, alike, beside_calls, varying, draws, loop_steps, compiled_step
+    representatives, alike, beside_calls, varying, draws, loop_schedule, loop_steps, compiled_step
 What follows from the calls
     motifs, memory, autocast_shares, costs/, check
 Which library a GPU kernel belongs to
     kernel_families, kernel_names, kernel_codes, kernel_rules, kernel_functions, kernel_functions_of_models
 A step of several processes
-    distributed, fake_processes, collective_times, collective_record
+    distributed, fake_processes, collective_times, collective_record, uneven_inputs
 A signature's operators run again, without the model
     replay_task, replay, made_up, operator_schemas, replay_limits
 Steps recorded for a person

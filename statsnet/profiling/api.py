@@ -13,7 +13,6 @@ left alone. If shapes vary, the three see different inputs; `joining` puts them 
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -34,9 +33,11 @@ from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.distributed import is_first, wait_for_others
 from statsnet.profiling.joining import Variant
+from statsnet.profiling.loop_schedule import SMALLEST_NUMBER_OF_STEPS, Schedule
 from statsnet.profiling.loop_steps import LoopSteps
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
+from statsnet.profiling.uneven_inputs import UnevenInputs
 from statsnet.profiling.varying import mean_samples, traces_of
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS, coarsen
@@ -45,13 +46,6 @@ from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
 from statsnet.workloads.dtypes import MIXED, dtype_of
-
-WARMUPS = 2
-ROUND = ("capture", "profile", "bare")
-MAX_ROUNDS = 20
-"""After this many rounds the loop runs on undisturbed."""
-
-SMALLEST_NUMBER_OF_STEPS = WARMUPS + len(ROUND)
 
 
 class profile:
@@ -98,7 +92,9 @@ class profile:
         self._optimizer = None if optimizer is None else safe_optimizer(optimizer)
         self._batch = batch
         self._steps = 0
-        self._schedule = _Schedule()
+        self._schedule = Schedule()
+        self._uneven = UnevenInputs()
+        self._hearing = ExitStack()
         self._stack = ExitStack()
         self._latency_s: dict[str, list[float]] = {"warmup": [], "bare": []}
         self._optimized = 0
@@ -118,6 +114,7 @@ class profile:
         self._join = LoopSteps(device=self._kind, event_overhead_s=overhead_s)
         # Counted in every step: with gradient accumulation the captured ones are a sample of few.
         self._counting = register_optimizer_step_pre_hook(self._count_optimizer)
+        self._hearing.enter_context(self._uneven.heard())
         self._begin()
         profile._active = True
         return self
@@ -130,6 +127,9 @@ class profile:
         elapsed_s = time.perf_counter() - self._began
         kind, capture, session = self._running, self._capture, self._session
         self._stack.close()
+        if self._uneven.look():
+            self._schedule.end()
+            return self._begin()
         self._steps += 1
         optimized, self._optimized = self._optimized, 0
         if kind != "warmup":
@@ -151,13 +151,17 @@ class profile:
     ) -> None:
         self._stack.close()  # drop the unfinished step
         self._counting.remove()
+        self._hearing.close()
         profile._active, self._running = False, None
         if kind is not None:
             return
+        self._uneven.check_all_end(self.name)
         if self._steps < SMALLEST_NUMBER_OF_STEPS:
             raise MeasurementError(
                 f"'{self.name}' had {self._steps} steps, {SMALLEST_NUMBER_OF_STEPS} are needed",
-                cause="some steps warm up; others are captured, timed and profiled in turn",
+                cause="another process ran out of inputs then"
+                if self._uneven.ended_elsewhere
+                else "some steps warm up; others are captured, timed and profiled in turn",
                 hint="run the loop longer (30 steps are good), and call step() at the end of each",
             )
         self._check_captured()
@@ -251,22 +255,6 @@ class profile:
         )
         measurement = _with_unexplained(signature.measurements[0])
         return with_collectives(replace(signature, measurements=(measurement,)), traces, shares)
-
-
-class _Schedule:
-    """The purpose of each step. The order changes from the second round on: otherwise, in a loop whose inputs
-    repeat, one kind of step could always get the same inputs."""
-
-    def __init__(self) -> None:
-        self._random = random.Random(0)
-        self._coming = ["warmup"] * WARMUPS
-        self._rounds = 0
-
-    def next(self) -> str:
-        if not self._coming and self._rounds < MAX_ROUNDS:
-            self._coming = self._random.sample(ROUND, len(ROUND)) if self._rounds else list(ROUND)
-            self._rounds += 1
-        return self._coming.pop(0) if self._coming else "none"
 
 
 def _shares(variants: list[Variant], steps: Counter[int]) -> list[float]:

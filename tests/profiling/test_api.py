@@ -13,8 +13,9 @@ from torch import nn
 import statsnet
 from statsnet.errors import DeviceError, MeasurementError, UsageError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
-from statsnet.profiling.api import MAX_ROUNDS, ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS, _Schedule, profile
+from statsnet.profiling.api import profile
 from statsnet.profiling.joining import StepJoin
+from statsnet.profiling.loop_schedule import MAX_ROUNDS, ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS, Schedule
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.storage import load_signature
 
@@ -143,7 +144,7 @@ def test_a_device_that_is_not_there() -> None:
 
 
 def test_a_schedule_gives_every_round_each_kind_in_changing_order_and_ends() -> None:
-    schedule = _Schedule()
+    schedule = Schedule()
     kinds = [schedule.next() for _ in range(WARMUPS + len(ROUND) * MAX_ROUNDS + 2)]
     assert kinds[:WARMUPS] == ["warmup"] * WARMUPS
     assert kinds[-2:] == ["none"] * 2

@@ -23,7 +23,7 @@ from statsnet.profiling.distributed import groups_wait
 from statsnet.profiling.encode import GROUPS
 from statsnet.profiling.unseen import check_collectives
 from statsnet.reporting.collectives import collectives_report
-from statsnet.signatures.categories import COLLECTIVE, categorize
+from statsnet.signatures.categories import COLLECTIVE, base_name, categorize
 from statsnet.signatures.collectives import _TABLES, group_size, is_collective, kind_of, message_bytes
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
@@ -41,7 +41,7 @@ needs_gloo = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch
 def signatures() -> dict[str, Signature]:
     names = ("data_parallel", "sharded", "tensor_parallel")
     task = ProfileInOneGroup(targets=tuple(f"{EXAMPLE}:{name}" for name in names))
-    return dict(zip(names, run_in_group(task, 2, timeout_s=600.0), strict=True))
+    return dict(zip((*names, "uneven"), run_in_group(task, 2, timeout_s=600.0), strict=True))
 
 
 def moved(signature: Signature) -> Counter[tuple[str, str]]:
@@ -51,6 +51,29 @@ def moved(signature: Signature) -> Counter[tuple[str, str]]:
         if is_collective(cluster.op):
             bytes_[kind_of(cluster.op), cluster.phase] += round(cluster.calls * message_bytes(cluster))
     return bytes_
+
+
+@needs_gloo
+def test_a_process_may_run_out_of_inputs(signatures: dict[str, Signature]) -> None:
+    """Before each forward pass, torch's Join counts who has inputs; DDP compares buffers and gradients are summed."""
+    sums = moved(signatures["uneven"])
+    assert sums["all_reduce", "backward"] == 4 * (8 * 8 + 8)
+    assert sums["all_reduce", "forward"] > 0
+
+
+@needs_gloo
+def test_collectives_are_tied_to_what_they_read_and_to_who_reads_them(signatures: dict[str, Signature]) -> None:
+    tied = {
+        name: {tuple(base_name(signature.clusters[i].op) for i in motif.clusters) for motif in signature.motifs}
+        for name, signature in signatures.items()
+    }
+    assert {("mul", "allreduce_"), ("allreduce_", "copy_")} <= tied["data_parallel"]
+    assert {
+        ("all_gather_copy_in", "_allgather_base_"),
+        ("_allgather_base_", "split_with_sizes_copy"),
+        ("chunk_cat", "_reduce_scatter_base_"),
+    } <= tied["sharded"]
+    assert {("addmm", "all_reduce"), ("all_reduce", "mul")} <= tied["tensor_parallel"]
 
 
 @needs_gloo
