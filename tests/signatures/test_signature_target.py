@@ -17,7 +17,7 @@ from statsnet.errors import MeasurementError, UsageError
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix, MixMember, resolve_mix
-from statsnet.signatures.model import Signature
+from statsnet.signatures.model import Motif, Signature
 from statsnet.signatures.target import Target, target_of, target_of_mix
 
 DENSE_STEPS = 0.25 / 0.010
@@ -111,6 +111,17 @@ def test_motifs_point_at_the_target_s_clusters(mix: Mix, dense_signature: Signat
     (motif,) = backwards.motifs
     assert [backwards.clusters[i].op for i in motif.clusters] == ["aten.mm.default", "aten.relu.default"]
     assert motif.count_per_s == pytest.approx(2 * DENSE_STEPS)
+
+
+def test_what_a_collective_waits_for_is_nothing_that_runs_together(dense_signature: Signature) -> None:
+    clusters = list(dense_signature.clusters)
+    clusters[1] = dataclasses.replace(clusters[1], op="c10d.allreduce_.default")
+    tied = dataclasses.replace(
+        dense_signature,
+        clusters=tuple(clusters),
+        motifs=(Motif(clusters=(0, 1), count=1.0), Motif(clusters=(0,), count=1.0)),
+    )
+    assert [motif.clusters for motif in target_of(tied).motifs] == [(0,)]
 
 
 def test_replayed_measurements_replace_recorded_ones(mix: Mix, dense_signature: Signature) -> None:
