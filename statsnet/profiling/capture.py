@@ -54,11 +54,12 @@ _OPTIMIZER = "Optimizer.step#"
 
 
 class _Range(NamedTuple):
-    """A `record_function` range that is open: autograd's next node at its begin, and of an optimizer's step the phase
-    that it interrupts."""
+    """A `record_function` range that is open: autograd's next node and backward pass (-1: none) at its begin, and of an
+    optimizer's step the phase that it interrupts."""
 
     segment: str
     node: int
+    backward: int
     is_optimizer: bool
     interrupted: str | None
 
@@ -151,7 +152,8 @@ class CaptureMode(TorchDispatchMode):
             label = str(args[0]) if args else ""
             segment = label.removeprefix("segment:") if label.startswith("segment:") else self._outer()
             is_optimizer = label.startswith(_OPTIMIZER)
-            self._ranges.append(_Range(segment, node, is_optimizer, self.phase))
+            backward = torch._C._current_graph_task_id()
+            self._ranges.append(_Range(segment, node, backward, is_optimizer, self.phase))
             if is_optimizer:
                 self.phase = "optimizer"
         elif self._ranges:
@@ -175,7 +177,10 @@ class CaptureMode(TorchDispatchMode):
     def _current_phase(self, op: str) -> str:
         """An operator of autograd's own is a backward one whoever calls it: in a proxy, some are by themselves."""
         # After the last node, a reducer copies gradients: no node is current then, but the engine still runs.
-        if torch._C._current_graph_task_id() != -1 or "_backward." in op:
+        backward = torch._C._current_graph_task_id()
+        if backward != -1 and any(each.is_optimizer and each.backward == backward for each in self._ranges):
+            return "optimizer"  # it steps in a hook, as soon as a gradient is there
+        if backward != -1 or "_backward." in op:
             return "backward"
         return self.phase or "forward"
 

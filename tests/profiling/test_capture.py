@@ -95,6 +95,15 @@ def test_an_optimizer_that_raised_and_steps_again_ends_then() -> None:
     assert [c.phase for c in calls] == ["optimizer", "forward"] * 2
 
 
+def test_an_optimizer_that_steps_in_a_hook_of_gradients_is_none_of_backward_s_work() -> None:
+    layer = nn.Linear(4, 4, bias=False)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=1e-6, foreach=False)
+    layer.weight.register_post_accumulate_grad_hook(lambda _: optimizer.step())
+    calls = captured(lambda: layer(torch.randn(2, 4)).sum().backward(), "meta")
+    phases = {call.op.split(".")[1]: call.phase for call in calls}
+    assert (phases["add_"], phases["mm"]) == ("optimizer", "backward")
+
+
 def test_a_phase_that_the_step_names_goes_on_after_an_optimizer() -> None:
     """As of a wrapper that torch does not know: its optimizer's step, and then work of its own."""
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)
