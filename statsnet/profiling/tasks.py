@@ -40,6 +40,7 @@ from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
 from statsnet.workloads import BuiltWorkload, Step, make_step
 from statsnet.workloads.settings import Setting, autocast, convert_module, record
+from statsnet.workloads.trees import data_bytes
 
 
 class WithSignature:
@@ -119,9 +120,11 @@ class ProfileWorkload(CountableTask[Profile]):
             step(0)
         chosen, inputs = representative_inputs(built, step)
         counted = [self._counted(built, step, one.steps[0]) for one in chosen]
+        largest = largest_step(built)
+        memory = next((m for one, (_, m) in zip(chosen, counted, strict=True) if largest in one.steps), None)
         signature = build_signature(
             [trace for trace, _ in counted],
-            memory=counted[0][1],
+            memory=memory or self._counted(built, step, largest)[1],
             environment=None,
             shares=[float(one.stands_for) for one in chosen],
             inputs=inputs,
@@ -139,10 +142,9 @@ class ProfileWorkload(CountableTask[Profile]):
         step.prepare(index)
         # One run for both: a step of long recurrent layers takes minutes on fake tensors.
         differentiated = step.differentiates
-        memory = _memory(built, capture, step.optimizer, "meta")
+        memory = memory_record(built.model, built.inputs_of(index), capture, device="meta", optimizer=step.optimizer)
         if step.differentiates and not differentiated:  # it was begun without gradients and ran again with them
-            step.prepare(index)
-            memory = _memory(built, capture, step.optimizer, "meta")
+            return self._counted(built, step, index)
         return StepTrace.counted(calls), memory
 
     def _measure(self, built: BuiltWorkload, step: Step, context: Context) -> Profile:
@@ -164,11 +166,14 @@ class ProfileWorkload(CountableTask[Profile]):
             reference.look()
         described = environment.describe(built.device)
         described["settings"] |= record(setting)
-        step.prepare(0)
+        largest = largest_step(built)
+        step.prepare(largest)
         signature = build_signature(
             traced.traces,
             shares=traced.shares,
-            memory=_memory(built, lambda: step(0), step.optimizer, kind),
+            memory=memory_record(
+                built.model, built.inputs_of(largest), lambda: step(largest), device=kind, optimizer=step.optimizer
+            ),
             environment=described,
             power=_power(traced.run_next, built.device) if kind == "cuda" else None,
             inputs=traced.inputs,
@@ -231,8 +236,9 @@ def _warm_ups(mode: str, processes: int) -> int:
     return int(mode == "training") if processes == 1 else 1 + int(mode == "training")
 
 
-def _memory(built: BuiltWorkload, run: Callable[[], Any], optimizer: Any, kind: str) -> dict[str, int | None]:
-    return memory_record(built.model, built.inputs[:1], run, device=kind, optimizer=optimizer)
+def largest_step(built: BuiltWorkload) -> int:
+    """The number of the step whose inputs hold the most bytes: memory is that of the largest step."""
+    return max((group[0] for group in built.input_groups()), key=lambda index: data_bytes(built.inputs_of(index)))
 
 
 def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Iterator[str]:
