@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Value = bool | int | float | str
 MOST_BATCHES = 64
-"""So many are taken of a DataLoader."""
+"""So many are taken of a DataLoader, or of what else yields batches."""
 
 Inputs = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -203,11 +204,11 @@ def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
             raise _bad_result(target, f"its kwargs are a {type(kwargs).__name__}, not a dictionary")
         if _is_loader(args) and kwargs:
             raise _bad_result(target, "it gives a loader as args, and kwargs: put these into the loader's batches")
-        entries: list[Any] = _batches(args) if _is_loader(args) else [(() if args is None else args, kwargs)]
+        entries: list[Any] = _entries(args) if _is_loader(args) else [(() if args is None else args, kwargs)]
     elif made.get("args") is not None or made.get("kwargs"):
         raise _bad_result(target, "it gives both 'inputs' and 'args' or 'kwargs'")
     else:
-        entries = _batches(made["inputs"])
+        entries = _entries(made["inputs"])
     if not entries:
         raise _bad_result(target, "its list of inputs is empty")
     pairs = [_pair(entry) for entry in entries]
@@ -221,8 +222,20 @@ def _is_loader(value: Any) -> bool:
     return isinstance(value, torch.utils.data.DataLoader)
 
 
-def _batches(inputs: Any) -> list[Any]:
-    return list(islice(inputs, MOST_BATCHES)) if _is_loader(inputs) else list(inputs)
+def _entries(inputs: Any) -> list[Any]:
+    """An entry for each step: all of a list, the first MOST_BATCHES of what else yields batches. A tensor, a dictionary
+    or an object is that of one step, though some can be gone through: by rows, by names."""
+    import torch
+
+    if _is_sequence(inputs):
+        return list(inputs)
+    is_one = isinstance(inputs, torch.Tensor | str | bytes) or any(map(partial(hasattr, inputs), _OF_ONE_STEP))
+    yields = isinstance(inputs, Iterable) or hasattr(inputs, "__getitem__")
+    return list(islice(inputs, MOST_BATCHES)) if yields and not is_one else [inputs]
+
+
+_OF_ONE_STEP = ("keys", "__array__", "_fields")
+"""Attributes of dictionaries, arrays, and named tuples."""
 
 
 def _pair(entry: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

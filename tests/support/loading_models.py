@@ -155,6 +155,16 @@ def loader():
     data = torch.utils.data.TensorDataset(torch.ones(400, 3), torch.ones(400, 3))
     return nn.Bilinear(3, 3, 1), torch.utils.data.DataLoader(data, batch_size=4)
 
+def endless():
+    return {"model": nn.Linear(3, 1), "inputs": iter(lambda: torch.ones(8, 3), None)}
+
+def one_tensor():
+    return {"model": nn.Linear(3, 1), "inputs": torch.ones(8, 3)}
+
+def one_mapping():
+    rows = collections.UserDict(input1=torch.ones(8, 3), input2=torch.ones(8, 3))
+    return {"model": nn.Bilinear(3, 3, 1), "inputs": rows}
+
 def odd_loss():
     return {"model": nn.Linear(3, 1), "args": torch.ones(1, 3), "loss": 3}
 

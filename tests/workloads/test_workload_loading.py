@@ -177,6 +177,12 @@ def test_a_data_loader_gives_its_first_batches(models: str) -> None:
     assert make_step(built)(0).shape == (4, 1)
 
 
+def test_inputs_of_one_step_are_not_gone_through(models: str) -> None:
+    """By its rows, a tensor would be as many steps of one row each."""
+    counts = {"one_tensor": 1, "one_mapping": 1, "endless": 64}
+    assert {name: len(build(f"{models}:{name}", mode="inference").inputs) for name in counts} == counts
+
+
 def test_arguments_are_checked_against_the_factory(models: str) -> None:
     error = failure(f"{models}:linear", overrides={"depth": "3"})
     assert isinstance(error, UsageError)
