@@ -123,7 +123,8 @@ class _Copied(_Mapped):
 
 
 def clone(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that keeps strides, expanded axes and whether it needs a gradient."""
+    """A copy that keeps strides, expanded axes, whether it needs a gradient, its class, and what people have hung on
+    it."""
     import torch
 
     plain = tensor.detach()
@@ -132,6 +133,10 @@ def clone(tensor: torch.Tensor) -> torch.Tensor:
         copy = _with_strides(stored).expand(plain.shape)
     else:
         copy = _with_strides(plain)
+    if type(tensor) is not type(copy) and isinstance(tensor, type(copy)):
+        copy = copy.as_subclass(type(tensor))
+    for name, value in vars(tensor).items():
+        vars(copy).setdefault(name, value)
     return copy.requires_grad_() if tensor.requires_grad else copy
 
 

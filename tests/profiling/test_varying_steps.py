@@ -188,6 +188,7 @@ def test_inputs_of_many_shapes_are_represented_in_whatever_order_they_come(devic
     assert sum(sample.stands_for) == 20
     assert len(sample.stands_for) == up.signature.shape_variants == 8
     assert up.signature.flops_per_step == down.signature.flops_per_step
+    assert up.signature.memory.input_bytes == down.signature.memory.input_bytes == 80 * WIDTH * 4  # the largest
     exact = 2 * WIDTH * WIDTH * sum(range(4, 84, 4)) / 20
     assert up.signature.flops_per_step == pytest.approx(exact, rel=0.06)  # the bias is counted too
 

@@ -55,6 +55,17 @@ def test_copies_keep_values_and_the_layout_of_views(view: Callable[[torch.Tensor
         assert made.stride() == given.stride()
 
 
+class Tagged(torch.Tensor):
+    """A tensor with a name, as libraries of pictures have; operators do not hand it on."""
+
+
+def test_copies_keep_the_class_of_a_tensor_and_what_hangs_on_it() -> None:
+    given = torch.randn(4, 8)[:, :3].as_subclass(Tagged)
+    given.name_of_picture = "a"
+    made = copied(given)
+    assert (type(made), made.name_of_picture, made.stride()) == (Tagged, "a", given.stride())
+
+
 def test_states_differ_by_any_change() -> None:
     tensor, values = torch.zeros(3), [float("nan")]
     held = {"t": tensor, "v": values}
