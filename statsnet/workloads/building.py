@@ -179,8 +179,9 @@ def _give_sizes(target: Target, made: Made) -> None:
     was_training = made.model.training
     try:
         with torch.no_grad():
-            made.model.eval()(*args, **kwargs)
-    except Exception as error:
+            set_mode(made.model, "inference")  # whatever its own eval() returns
+            made.model(*args, **kwargs)
+    except (Exception, SystemExit) as error:
         raise WorkloadError(
             f"the layers of '{target.label}' do not learn their sizes from its inputs",
             cause=describe(error, target.origin),
@@ -214,7 +215,7 @@ def _place(
                 cast = Cast(next(iter(found)), getattr(torch, dtype))
             made.model._apply(place)  # as `Module.to`, but each tensor may get a dtype of its own
             set_mode(made.model, mode)
-            inputs = map_tensors(made.inputs, place)
+            inputs = map_tensors(made.inputs, lambda tensor: _without_history(place(tensor)))
     except torch.OutOfMemoryError as error:
         raise does_not_fit(target.label, device, error) from error
     except Exception as error:
@@ -224,6 +225,12 @@ def _place(
             hint=next_step(error, "try it without --dtype" if dtype else "try it on another device"),
         ) from error
     return replace(made, inputs=inputs), cast.sentence() if cast else ""
+
+
+def _without_history(tensor: torch.Tensor) -> torch.Tensor:
+    """An input that the factory computed with parameters, as one that still asks for its gradient: what made it is no
+    part of a step, and torch goes back through it only once."""
+    return tensor if tensor.grad_fn is None else tensor.detach().requires_grad_()
 
 
 def does_not_fit(label: str, device: str, error: Exception) -> DeviceError:

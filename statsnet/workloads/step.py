@@ -184,32 +184,35 @@ class Successive:
 def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any = None) -> Step:
     """A step in a mode (default: the one it was built for), optionally with another optimizer.
 
-    Whatever a step needs but should not time is made here. The default loss needs one forward pass for each
-    distinct set of input shapes.
+    Whatever a step needs but should not time is made here. To be trained, the model first runs: on each distinct set of
+    input shapes for the default loss, else once.
     Raises UsageError for an unknown optimizer and WorkloadError where the model fails or cannot be trained.
     """
     mode = mode or built.mode
     if mode not in MODES:
         raise UsageError(f"'{mode}' is not a mode", hint=one_of(mode, MODES))
+    import torch
+
     set_mode(built.model, mode)
     if mode == "inference":
         return Step(built, mode)
-    renewal = Renewal(built)  # before the loss is prepared, which runs the model
+    torch.set_grad_enabled(True)  # a file that is otherwise used for inference may have switched them off
+    renewal = Renewal(built)  # before the model first runs
+    loss = _first_run(built)
     parameters = [parameter for parameter in built.model.parameters() if parameter.requires_grad]
     if not parameters:
         has_some = next(built.model.parameters(), None) is not None
         raise WorkloadError(
             "the model cannot be trained",
             cause="none of its parameters needs a gradient" if has_some else "it has no parameters",
-            hint="use --mode inference, or "
-            + ("leave requires_grad on" if has_some else "run the model once in the factory if that makes its layers"),
+            hint="use --mode inference" + (", or leave requires_grad on" if has_some else ""),
         )
     wanted = optimizer or built.optimizer
     with built.fake_mode or contextlib.nullcontext():  # some make their state here
         chosen = Stepper(make_optimizer(wanted, parameters, sparse=built.sparse_gradients), parameters)
     name = wanted if isinstance(wanted, str) else "custom"
-    loss = _added_up(built.loss) if built.loss else _prepared_loss(built)
-    return Step(built, mode, loss=loss, optimizer=chosen, optimizer_name=name, renewal=renewal)
+    own = _added_up(built.loss) if built.loss else None
+    return Step(built, mode, loss=own or loss, optimizer=chosen, optimizer_name=name, renewal=renewal)
 
 
 def _added_up(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -217,17 +220,22 @@ def _added_up(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda outputs: total_loss(loss(outputs))
 
 
-def _prepared_loss(built: BuiltWorkload) -> ProjectionLoss:
+def _first_run(built: BuiltWorkload) -> ProjectionLoss:
+    """Run the model on each shape of its inputs, or with a loss of the user's on one: some make layers when they first
+    run. Gives the default loss, prepared for the outputs."""
     import torch
 
     loss = ProjectionLoss()
-    for args, kwargs in built.distinct_inputs():
+    for args, kwargs in built.inputs[:1] if built.loss else built.distinct_inputs():
         with _running(built):
             try:
                 with torch.no_grad():
-                    loss.prepare(_outputs(built, args, kwargs))
+                    outputs = _outputs(built, args, kwargs)
             except Exception:  # of a model that differentiates, or hooks gradients, in its forward
-                loss.prepare(_outputs(built, args, kwargs))
+                outputs = _outputs(built, args, kwargs)
+            if built.loss is None:
+                loss.prepare(outputs)
+    set_mode(built.model, "training")  # the layers that were made, too
     return loss
 
 
@@ -266,7 +274,7 @@ def _running(built: BuiltWorkload, phase: Callable[[], str] = lambda: "forward")
         raise
     except torch.OutOfMemoryError as error:
         raise does_not_fit(built.label, built.device, error) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise WorkloadError(
             f"a step of '{built.label}' failed",
             cause=describe(error, built.origin),

@@ -108,6 +108,32 @@ class Forces(nn.Module):
         energy = self.energy(x).sum()
         return energy.detach(), torch.autograd.grad(energy, x, create_graph=self.training)[0]
 
+class Late(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(6, 6), None
+
+    def forward(self, x):
+        self.head = self.head or nn.Linear(6, 2)
+        return self.head(self.first(x))
+
+def late(): return Late(), torch.randn(3, 6)
+
+def late_with_loss(): return {"model": Late(), "args": torch.randn(3, 6), "loss": torch.sum}
+
+def made_for_inference():
+    torch.set_grad_enabled(False)
+    return _net(), torch.randn(3, 6)
+
+def computed_inputs():
+    net = _net()
+    return net, net[0](torch.randn(3, 6))
+
+class Ends(nn.Linear):
+    def forward(self, x): raise SystemExit(3)
+
+def ends(): return {"model": Ends(6, 2), "args": torch.randn(3, 6), "loss": torch.sum}
+
 def forces(): return Forces(), torch.randn(3, 6)
 
 class Checkpointed(nn.Module):
@@ -176,6 +202,27 @@ def test_one_that_evaluates_the_loss_itself_begins_each_step_anew(models: str) -
     losses = [step(index).item() for index in range(4)]
     assert len(set(losses)) == 1
     assert step._loss(step.built.model(*step.built.inputs[0][0])).item() < losses[0]  # it has moved meanwhile
+
+
+@pytest.mark.parametrize("name", ["late", "late_with_loss"])
+def test_layers_that_the_model_makes_when_it_runs_are_trained_too(models: str, name: str) -> None:
+    step = make_step(build(f"{models}:{name}", mode="training"))
+    before = step.built.model.head.weight.detach().clone()
+    step(0)
+    assert not torch.equal(before, step.built.model.head.weight)
+
+
+@pytest.mark.parametrize("name", ["made_for_inference", "computed_inputs"])
+def test_what_a_factory_leaves_behind_does_not_end_training(models: str, name: str) -> None:
+    """Gradients that it switched off, and the history of inputs that it computed, which backward goes through once."""
+    step = make_step(build(f"{models}:{name}", mode="training"))
+    assert all(step(index).isfinite() for index in range(2))
+
+
+def test_a_model_that_ends_the_program_is_an_error(models: str) -> None:
+    with pytest.raises(WorkloadError, match="failed") as caught:
+        make_step(build(f"{models}:ends", mode="training"))
+    assert "SystemExit: 3" in caught.value.cause
 
 
 def test_nested_outputs_can_be_trained(models: str) -> None:
