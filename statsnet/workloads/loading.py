@@ -86,7 +86,9 @@ def _first_lines(message: str) -> str:
     message = message.strip()
     if len(message) <= LONGEST_MESSAGE:
         return message
-    first = message.splitlines()[0]
+    first, *_, last = message.splitlines() * 2
+    if "in the TorchScript interpreter" in first:  # then comes where it was, and what happened at the end
+        first = last
     return first if len(first) <= LONGEST_MESSAGE else f"{first[:LONGEST_MESSAGE]} ..."
 
 
@@ -112,6 +114,8 @@ def _known_step(error: BaseException) -> str:
             "put an empty __init__.py into each folder of the package, or run in the folder above it and name the "
             "module: package.module:factory"
         )
+    if isinstance(error, RecursionError):
+        return "give lists in place of objects that are linked to each other or nested hundreds of times"
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return "use a smaller --batch or preset, or --device meta to count without memory"
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException", "NeedsValuesError"):

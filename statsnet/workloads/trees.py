@@ -153,25 +153,24 @@ def _leaves(value: Any, seen: set[int], *, with_lengths: bool = False) -> Iterat
     """Tensors, each once, and everything else that holds nothing; `with_lengths` also how much each container holds."""
     import torch
 
-    if isinstance(value, torch.Tensor):
-        if id(value) not in seen:
-            seen.add(id(value))
+    waiting = [value]  # no recursion: lists of linked objects are deep
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, torch.Tensor):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield value
+        elif isinstance(value, PLAIN):
             yield value
-        return
-    if isinstance(value, PLAIN):
-        yield value
-        return
-    if id(value) in seen or isinstance(value, torch.nn.Module):
-        return
-    seen.add(id(value))
-    children = _children(value)
-    if children is None or isinstance(value, Iterator):
-        yield value
-        return
-    if with_lengths:
-        yield len(children)
-    for child in children:
-        yield from _leaves(child, seen, with_lengths=with_lengths)
+        elif id(value) not in seen and not isinstance(value, torch.nn.Module):
+            seen.add(id(value))
+            children = _children(value)
+            if children is None or isinstance(value, Iterator):
+                yield value
+                continue
+            if with_lengths:
+                yield len(children)
+            waiting += reversed(children)
 
 
 def _children(value: Any) -> list[Any] | None:
