@@ -98,7 +98,8 @@ _NAMES: dict[str, str] = {
         dropout native_dropout _fused_dropout feature_dropout alpha_dropout feature_alpha_dropout
         _masked_scale bernoulli normal uniform exponential geometric log_normal cauchy random poisson
         binomial rand randn rand_like randn_like randint randint_like randperm _standard_gamma
-        _sample_dirichlet rrelu_noise quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel
+        _sample_dirichlet _standard_gamma_grad _dirichlet_grad rrelu_noise quantize_per_tensor
+        quantize_per_tensor_dynamic quantize_per_channel
         dequantize fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine_cachemask
         _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fused_moving_avg_obs_fq_helper
         fake_quantize_per_tensor_affine_cachemask_backward _amp_update_scale

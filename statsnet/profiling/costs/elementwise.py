@@ -24,6 +24,7 @@ _ONE = """
     __ilshift__ __irshift__ __iand__ __ior__ __ixor__ aten.max.other aten.min.other
     multiply divide absolute negative float_power greater greater_equal less less_equal not_equal diff
     masked_fill clamp_min clamp_max angle conj_physical _conj_physical _masked_scale deg2rad rad2deg frexp
+    _standard_gamma_grad _dirichlet_grad
     """
 
 _SEVERAL = {
