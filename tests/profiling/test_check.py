@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -12,6 +13,7 @@ from profiling_helpers import Calls, call
 from torch import nn
 
 from statsnet.cli.output import print_report
+from statsnet.errors import ModelError
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.check import Check, CheckWorkload, OperatorCheck, compared
@@ -112,6 +114,22 @@ def test_steps_of_an_optimizer_that_searches_are_alike() -> None:
     check = checked(searching, "training")
     assert check.flops == check.torch_flops > 2 * 2 * 2 * ROWS * WIDTH  # more than one evaluation
     assert (check.calls_agree, check.unseen.unmatched) == (True, 0)
+
+
+def drawing_for_itself() -> Any:
+    draws = random.Random(0)
+
+    def run(net: Any, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(draws.randrange(1, 40)):
+            x = net.a(x)
+        return x
+
+    return Calls(run), (torch.randn(ROWS, WIDTH),)
+
+
+def test_a_step_that_is_another_each_time_is_no_difference() -> None:
+    with pytest.raises(ModelError, match="no two steps are alike"):
+        checked(drawing_for_itself)
 
 
 def test_what_differs_is_said() -> None:
