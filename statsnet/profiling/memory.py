@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.workloads.losses import tensors_in
 from statsnet.workloads.stepping import Stepper
-from statsnet.workloads.trees import data_bytes, packed_tensors, parts_of, stored_bytes, stored_elements
+from statsnet.workloads.trees import data_bytes, packed_tensors, parameters_of, parts_of, stored_bytes, stored_elements
 
 
 def memory_record(
@@ -31,7 +31,7 @@ def memory_record(
     On "meta" the step's tensors are counted as they are made and freed. Elsewhere the allocator is asked, so that
     operators' workspaces count too.
     """
-    parameters = list(model.parameters()) if model is not None else []
+    parameters = parameters_of(model) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
     weights = [*parameters, *(_hidden_weights(model) if model is not None else [])]
     input_bytes = data_bytes(list(inputs))

@@ -16,7 +16,7 @@ from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
 from statsnet.workloads.loading import Target, describe, next_step, resolve
 from statsnet.workloads.registry import DEFAULT_PRESET, Workload
 from statsnet.workloads.tree_copies import copied, map_tensors
-from statsnet.workloads.trees import all_tensors, parts_of, shape_key
+from statsnet.workloads.trees import all_tensors, parameters_of, parts_of, shape_key
 
 if TYPE_CHECKING:
     import torch
@@ -173,7 +173,7 @@ def _give_sizes(target: Target, made: Made) -> None:
     import torch
     from torch.nn.parameter import is_lazy
 
-    if not any(map(is_lazy, [*made.model.parameters(), *made.model.buffers()])):
+    if not any(map(is_lazy, [*parameters_of(made.model), *made.model.buffers()])):
         return
     args, kwargs = copied(made.inputs[0])
     was_training = made.model.training

@@ -20,7 +20,9 @@ def model_dtypes(model: torch.nn.Module, inputs: Iterable[torch.Tensor] = ()) ->
 
     A complex dtype counts as that of its real parts. `inputs` decide for a model without floating parameters.
     """
-    held = _counted([*model.parameters(), *model.buffers()])
+    from statsnet.workloads.trees import parameters_of
+
+    held = _counted([*parameters_of(model), *model.buffers()])
     found = held or _counted(inputs)
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 

@@ -15,7 +15,7 @@ from statsnet.errors import WorkloadError
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.tree_copies import copied
-from statsnet.workloads.trees import all_tensors, holds_iterator, same_state, state_of
+from statsnet.workloads.trees import all_tensors, holds_iterator, parameters_of, same_state, state_of
 
 if TYPE_CHECKING:
     import torch
@@ -200,7 +200,7 @@ def _is_small(container: Any) -> bool:
 
 
 def _state(model: torch.nn.Module) -> dict[Place, list[Any]]:
-    seen = {id(parameter) for parameter in model.parameters()}  # recurrent layers keep lists of theirs
+    seen = {id(parameter) for parameter in parameters_of(model)}  # recurrent layers keep lists of theirs
     return {place: state_of(value, seen) for place, value in _held(model)}
 
 

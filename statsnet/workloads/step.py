@@ -17,7 +17,7 @@ from statsnet.workloads.optimizers import make_optimizer
 from statsnet.workloads.renewal import Renewal
 from statsnet.workloads.stepping import Stepper
 from statsnet.workloads.tree_copies import copied
-from statsnet.workloads.trees import holds_iterator
+from statsnet.workloads.trees import holds_iterator, parameters_of
 
 if TYPE_CHECKING:
     import torch
@@ -199,9 +199,9 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
     torch.set_grad_enabled(True)  # a file that is otherwise used for inference may have switched them off
     renewal = Renewal(built)  # before the model first runs
     loss = _first_run(built)
-    parameters = [parameter for parameter in built.model.parameters() if parameter.requires_grad]
+    parameters = [parameter for parameter in parameters_of(built.model) if parameter.requires_grad]
     if not parameters:
-        has_some = next(built.model.parameters(), None) is not None
+        has_some = bool(parameters_of(built.model))
         raise WorkloadError(
             "the model cannot be trained",
             cause="none of its parameters needs a gradient" if has_some else "it has no parameters",

@@ -24,6 +24,13 @@ def all_tensors(value: Any) -> Iterator[torch.Tensor]:
             yield leaf
 
 
+def parameters_of(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """A model's parameters, each once, also where its own `parameters()` gives groups for an optimizer."""
+    import torch
+
+    return list(torch.nn.Module.parameters(model))
+
+
 def data_bytes(value: Any) -> int:
     """Bytes of all tensors inside, and of NumPy's arrays."""
     import torch

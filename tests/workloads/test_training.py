@@ -129,6 +129,11 @@ def computed_inputs():
     net = _net()
     return net, net[0](torch.randn(3, 6))
 
+class Groups(nn.Linear):
+    def parameters(self, recurse=True): return [{"params": list(super().parameters()), "lr": 1.0}]
+
+def groups(): return Groups(6, 2), torch.randn(3, 6)
+
 class Ends(nn.Linear):
     def forward(self, x): raise SystemExit(3)
 
@@ -212,9 +217,10 @@ def test_layers_that_the_model_makes_when_it_runs_are_trained_too(models: str, n
     assert not torch.equal(before, step.built.model.head.weight)
 
 
-@pytest.mark.parametrize("name", ["made_for_inference", "computed_inputs"])
-def test_what_a_factory_leaves_behind_does_not_end_training(models: str, name: str) -> None:
-    """Gradients that it switched off, and the history of inputs that it computed, which backward goes through once."""
+@pytest.mark.parametrize("name", ["made_for_inference", "computed_inputs", "groups"])
+def test_what_files_do_besides_does_not_end_training(models: str, name: str) -> None:
+    """Gradients that one switched off, the history of inputs that one computed, which backward goes through once, and
+    groups of parameters in the place of parameters."""
     step = make_step(build(f"{models}:{name}", mode="training"))
     assert all(step(index).isfinite() for index in range(2))
 
