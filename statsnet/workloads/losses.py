@@ -120,7 +120,10 @@ class ProjectionLoss:
         if total is None:
             raise WorkloadError(
                 "the model cannot be trained",
-                cause="none of its outputs is a floating point tensor that depends on a parameter",
+                cause="its outputs depend on no parameter: forward runs under torch.no_grad(), detaches what it "
+                "returns, or has no parameter in its way"
+                if self._outputs(outputs)
+                else "none of its outputs is a floating point tensor",
                 hint="return a loss from the factory, use --mode inference, or wrap your own loop in statsnet.profile",
             )
         self._worked = True

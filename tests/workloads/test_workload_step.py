@@ -96,8 +96,12 @@ def test_the_default_loss_has_the_directions_as_gradients() -> None:
 
 
 def test_outputs_without_gradient_cannot_be_trained() -> None:
-    with pytest.raises(WorkloadError, match="cannot be trained"):
+    with pytest.raises(WorkloadError, match="cannot be trained") as caught:
         ProjectionLoss()((torch.ones(2), torch.arange(2)))
+    assert "no_grad" in caught.value.cause
+    with pytest.raises(WorkloadError, match="cannot be trained") as caught:
+        ProjectionLoss()(torch.arange(2))
+    assert "floating point" in caught.value.cause
 
 
 def test_outputs_that_depend_on_parameters_only_unwatched_say_so() -> None:
