@@ -232,3 +232,11 @@ def test_the_compiler_is_not_imported_to_tell_that_a_model_is_not_compiled(model
 
 def test_a_modules_own_tensors_are_no_input() -> None:
     assert list(all_tensors([nn.Linear(2, 2)])) == []
+
+
+def test_objects_that_are_linked_to_each_other_are_looked_into() -> None:
+    found = torch.ones(1)
+    linked: Any = found
+    for _ in range(3000):
+        linked = SimpleNamespace(next=linked)
+    assert list(all_tensors(linked)) == [found]

@@ -13,6 +13,7 @@ from loading_models import MODELS  # noqa: E402
 
 from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError  # noqa: E402
 from statsnet.workloads import build, make_step, registry  # noqa: E402
+from statsnet.workloads.loading import describe  # noqa: E402
 
 
 @pytest.fixture
@@ -267,3 +268,8 @@ def test_a_model_that_fails_in_its_step_is_named(models: str) -> None:
     with pytest.raises(WorkloadError, match="a step of") as caught:
         make_step(build(f"{models}:wrong_shape", mode="inference"))(0)
     assert "RuntimeError" in caught.value.cause
+
+
+def test_of_a_failed_script_the_last_line_says_what_happened() -> None:
+    trace = "\n".join(["The following operation failed in the TorchScript interpreter.", "at: " * 100, "sizes differ"])
+    assert describe(RuntimeError(trace), "") == "RuntimeError: sizes differ"
