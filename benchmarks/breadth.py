@@ -47,7 +47,7 @@ from statsnet.signatures.storage import save_signature
 from statsnet.signatures.target import TargetCluster, target_of
 
 TIMEOUT_S = 900.0
-"""Of the wall clock. No case takes over ten seconds of a CPU, but neighbours may."""
+"""Of the wall clock. Few cases take over ten seconds of a CPU: slow steps that vary do, and neighbours may."""
 
 NOTHING_TO_TRAIN = "the model cannot be trained"
 """The message of an error for models without parameters, and operators without a derivative."""
