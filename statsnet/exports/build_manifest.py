@@ -11,9 +11,10 @@ from functools import partial
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.lowering import products_of
-from statsnet.exports.manifest import PRODUCT_CATEGORIES, Communication, Layer, Manifest, ManifestMember, Use
+from statsnet.exports.manifest import Communication, Layer, Manifest, ManifestMember, Use
 from statsnet.exports.operands import operand_bytes
 from statsnet.profiling.costs import cost_of
+from statsnet.signatures.categories import base_name
 from statsnet.signatures.collectives import group_size, group_stride, is_collective, kind_of, message_bytes
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix
@@ -26,6 +27,9 @@ ROOFLINE = Reference(kind="roofline", flops_per_s=100e12, bytes_per_s=1e12)
 """The default: an accelerator of 100 TFLOP/s and 1 TB/s, on which every operator runs at one of the two rates."""
 
 MEASURED = Reference(kind="measured")
+
+PRODUCT_CATEGORIES = ("convolution", "gemm", "attention", "recurrent")
+"""Operators whose FLOPs are multiply-adds, all but the pointwise work of a recurrent layer's gates."""
 
 LONGEST_S = 1e9
 MOST = 2**56
@@ -184,7 +188,7 @@ def _layer(found: _Found) -> Layer:
     products = _mean_products(cluster)
     _check_size(cluster, products)
     macs: float | None = math.fsum(p.macs for p in products)
-    if not products and cluster.category in PRODUCT_CATEGORIES and cluster.flops != 0:
+    if not products and _multiplies(cluster) and cluster.flops != 0:
         macs = None
     bytes_input, bytes_weight = operand_bytes(cluster)
     dtype = dtype_of(cluster.args, cluster.outputs)
@@ -210,6 +214,11 @@ def _layer(found: _Found) -> Layer:
         depends_on=tuple(sorted(found.depends_on)),
         communication=_communication(cluster),
     )
+
+
+def _multiplies(cluster: Cluster) -> bool:
+    """Whether its FLOPs are multiply-adds. Those of a fused cell are not: its products come before it."""
+    return cluster.category in PRODUCT_CATEGORIES and not base_name(cluster.op).startswith("_thnn_fused")
 
 
 def _mean_products(cluster: Cluster) -> tuple[Product, ...]:

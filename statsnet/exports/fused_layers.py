@@ -1,4 +1,4 @@
-"""Operators that hold several matrix products: attention, layers of torch.nn, recurrent layers, and gradients."""
+"""Operators that hold several matrix products: attention, experts, layers of torch.nn, recurrent layers, gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from statsnet.profiling.costs.attention import attended
-from statsnet.profiling.costs.call import OperatorCall, dimensions, last_dimension, tokens_of
+from statsnet.profiling.costs.call import MisfitError, OperatorCall, dimensions, last_dimension, tokens_of
+from statsnet.profiling.costs.quantized import packed_weights
 from statsnet.signatures.operators import TensorSpec
 from statsnet.signatures.products import Product
 
@@ -20,6 +21,54 @@ def gradients(rows: int, columns: int, depth: int, wants_left: bool, wants_right
     if wants_right:
         made.append(Product(rows=depth, columns=columns, depth=rows, **more))
     return made
+
+
+def grouped(call: OperatorCall) -> list[Product]:
+    """A product for each group (expert). Which of them takes how many rows is not recorded, so each has as many; what
+    does not divide evenly is in `times`. Shapes are those of the cost formula (costs/gemm.py)."""
+    left, right, out = call.tensor(0), call.tensor(1), call.output()
+    depth, columns = last_dimension(left), last_dimension(right)
+    if len(left.shape) == len(right.shape) == 2:
+        groups = out.shape[0] if len(out.shape) == 3 else 1
+        size, times = _evenly(depth, groups)
+        return [Product(rows=left.shape[0], columns=columns, depth=size, batch=groups, times=times)]
+    if len(right.shape) == 2:
+        size, times = _evenly(columns, left.shape[0])
+        return [Product(rows=left.shape[1], columns=size, depth=depth, batch=left.shape[0], times=times)]
+    groups, rows = right.shape[0], left.numel // depth
+    used = min(groups, rows)  # no more groups than rows can be used
+    size, times = _evenly(rows, used)
+    return [Product(rows=size, columns=columns, depth=depth, batch=used, times=times)]
+
+
+def _evenly(size: int, groups: int) -> tuple[int, float]:
+    """The size of each group, and what makes up for rounding it up."""
+    each = -(-size // groups)
+    return each, size / (each * groups)
+
+
+def linear_backward(call: OperatorCall) -> list[Product]:
+    x, grad = call.tensor(0), call.tensor(1)
+    wants_input, wants_weight, _ = call.mask(3, 3)
+    inputs, outputs = last_dimension(x), last_dimension(grad)
+    return gradients(x.numel // inputs, outputs, inputs, wants_input, wants_weight)
+
+
+def matmul_backward(call: OperatorCall) -> list[Product]:
+    """grad, left, right, mask; of nested rows times a matrix."""
+    grad, left, right = call.tensor(0), call.tensor(1), call.tensor(2)
+    if right.squares is not None or len(right.shape) != 2:
+        raise MisfitError("products of their own sizes")
+    return gradients(tokens_of(grad), last_dimension(grad), last_dimension(left), *call.mask(3, 2))
+
+
+def with_loss(call: OperatorCall) -> list[Product]:
+    """x [N, K] and weight [V, K] with their cross entropy. With reduction, the wanted gradients (12: of x, 13: of the
+    weight) are made too."""
+    x, (classes, width) = call.tensor(0), dimensions(call.tensor(1), 2)
+    tokens, reduces = tokens_of(x), "no_reduction" not in call.op
+    wanted = (reduces and call.flag(12), reduces and call.flag(13))
+    return [Product(rows=tokens, columns=classes, depth=width), *gradients(tokens, classes, width, *wanted)]
 
 
 def attention(call: OperatorCall) -> list[Product]:
@@ -109,6 +158,13 @@ def cudnn_rnn(call: OperatorCall) -> list[Product]:
     batch = call.tensor(4).shape[-2]
     steps = tokens_of(x) // max(1, batch)
     return _recurrent(x, _matrices(call.tensors(1)), steps, backward="backward" in call.op)
+
+
+def quantised_rnn(call: OperatorCall) -> list[Product]:
+    """Those of packed weights, whose list stays encoded."""
+    packed = call.op.endswith(".data")
+    x, weights = call.tensor(0), _matrices(list(packed_weights(call.arg(3 if packed else 2))))
+    return _recurrent(x, weights, call.tensor(1).numel if packed else x.shape[1 if call.flag(8) else 0])
 
 
 def recurrent_cell(call: OperatorCall) -> list[Product]:

@@ -18,9 +18,14 @@ from statsnet.exports.fused_layers import (
     cudnn_rnn,
     encoder_layer,
     gradients,
+    grouped,
+    linear_backward,
+    matmul_backward,
     multi_head_attention,
     onednn_rnn,
+    quantised_rnn,
     recurrent_cell,
+    with_loss,
 )
 from statsnet.profiling.costs.call import (
     MisfitError,
@@ -29,6 +34,7 @@ from statsnet.profiling.costs.call import (
     dimensions,
     is_complex,
     last_dimension,
+    tokens_of,
 )
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec
@@ -65,20 +71,41 @@ def _gemm_with_bias(call: OperatorCall) -> list[Product]:
 
 
 def _product(left: TensorSpec, right: TensorSpec | None, out: TensorSpec) -> Product:
-    """[..., M, K] x [..., K, N]; leading axes are rows if the right side has none, else a batch."""
-    if left.squares is not None or isinstance(right, SparseSpec):
-        raise MisfitError("rows of their own lengths, or a sparse right side")
+    """[..., M, K] x [..., K, N]; leading axes are rows if the right side has none, else a batch. Of a nested left side,
+    the rows that are there."""
+    if right is not None and right.squares is not None:
+        raise MisfitError("products of their own sizes")
     depth = last_dimension(left)
     columns = 1 if right is not None and len(right.shape) == 1 else max(1, out.shape[-1] if out.shape else 1)
+    if left.squares is not None:
+        return Product(rows=tokens_of(left), columns=columns, depth=depth)
     rows, batch = math.prod(out.shape) // columns, 1
     if right is not None and len(right.shape) > 2 and len(out.shape) > 2:
         batch = math.prod(out.shape[:-2])
         rows //= batch
-    density = 1.0
-    if isinstance(left, SparseSpec):
-        stored = left.entries if left.elements is None else left.elements
-        density = stored / math.prod(left.shape)
+    density = _density(left) * (1.0 if right is None else _density(right))
     return Product(rows=rows, columns=columns, depth=depth, batch=batch, density=density)
+
+
+def _density(spec: TensorSpec) -> float:
+    """Share of a matrix's elements that are stored. Of two sparse matrices the pattern is not known: a product of the
+    two shares is that of elements which are spread evenly."""
+    if not isinstance(spec, SparseSpec):
+        return 1.0
+    return (spec.entries if spec.elements is None else spec.elements) / math.prod(spec.shape)
+
+
+def _sampled(call: OperatorCall) -> list[Product]:
+    """pattern, left, right: a product's elements where the pattern stores some."""
+    pattern, left, right = call.tensor(0), call.tensor(1), call.tensor(2)
+    return [replace(_product(left, right, pattern), density=_density(pattern))]
+
+
+def _sparse_backward(call: OperatorCall) -> list[Product]:
+    """Sparse operand, gradient, dense operand, ..., mask: the gradients of those that are wanted."""
+    left, grad = call.tensor(0), call.tensor(1)
+    rows, depth = dimensions(left, 2)
+    return gradients(rows, last_dimension(grad), depth, *call.mask(5, 2), density=_density(left))
 
 
 def _batch_summed(call: OperatorCall) -> list[Product]:
@@ -90,21 +117,6 @@ def _batch_summed(call: OperatorCall) -> list[Product]:
 def _outer(call: OperatorCall) -> list[Product]:
     rows, columns = dimensions(call.output(), 2)
     return [Product(rows=rows, columns=columns, depth=1)]
-
-
-def _grouped(call: OperatorCall) -> list[Product]:
-    """Rows of all experts as one product; which expert takes how many is not recorded."""
-    left, right, out = call.tensor(0), call.tensor(1), call.output()
-    if len(left.shape) == len(right.shape) == 2:
-        return [Product(rows=left.shape[0], columns=right.shape[1], depth=left.shape[1])]
-    return [Product(rows=out.numel // out.shape[-1], columns=out.shape[-1], depth=last_dimension(left))]
-
-
-def _linear_backward(call: OperatorCall) -> list[Product]:
-    x, grad = call.tensor(0), call.tensor(1)
-    wants_input, wants_weight, _ = call.mask(3, 3)
-    inputs, outputs = last_dimension(x), last_dimension(grad)
-    return gradients(x.numel // inputs, outputs, inputs, wants_input, wants_weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +195,18 @@ def _convolution_backward(call: OperatorCall) -> list[Product]:
 
 
 def _simple_convolution(call: OperatorCall) -> list[Product]:
-    """One whose settings are not kept: shapes alone give the product."""
-    weight, x, out = call.tensor(1), call.tensor(0), call.output()
+    """One whose settings are not kept: shapes alone give the product. A quantised weight is packed with its bias."""
+    weight, x, out = call.tensors(1)[0], call.tensor(0), call.output()
     space = _axes_of_space(x, weight, out)
     groups = max(1, x.shape[-space - 1] // max(1, weight.shape[1]))
     positions = math.prod(out.shape) // out.shape[-space - 1]
     return [Product(rows=positions, columns=weight.shape[0] // groups, depth=math.prod(weight.shape[1:]), batch=groups)]
+
+
+def _time_batch_channel(call: OperatorCall) -> list[Product]:
+    """x [T, B, C] and weight [kernel, C, filters]."""
+    kernel, channels, filters = dimensions(call.tensor(1), 3)
+    return [Product(rows=call.output().numel // filters, columns=filters, depth=kernel * channels)]
 
 
 _Rule = Callable[[OperatorCall], list[Product]]
@@ -204,18 +222,33 @@ def _convolution_rule(places: _Places) -> _Rule:
     return rule
 
 
+QUANTISED_LINEAR = (
+    "linear_relu", "linear_leaky_relu", "linear_tanh", "linear_dynamic", "linear_relu_dynamic", "linear_dynamic_fp16",
+    "linear_relu_dynamic_fp16", "linear_with_input_q_dq_qweight_dq_output_fp32",
+    "linear_with_input_q_dq_qweight_dq_relu_output_fp32", "qlinear_pointwise", "_weight_int8pack_mm",
+    "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu",
+)  # fmt: skip
+QUANTISED_CONVOLUTIONS = tuple(f"conv{axes}d{more}" for axes in (1, 2, 3) for more in ("_relu", "_dynamic"))
+"""Their weights are packed: inputs and results tell what they multiply. `linear`, `conv2d` and the like are names of
+floating operators, too."""
+
 _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("mm", "bmm", "mv", "linalg_matmul", "dot", "vdot", "matmul", "mkldnn_linear", "_int_mm",
-                     "_scaled_mm", "_scaled_mm_v2", "linear", "_sparse_mm"), _gemm),
+                     "_scaled_mm", "_scaled_mm_v2", "linear", "_sparse_mm", "_sparse_mm_reduce_impl",
+                     "_sparse_sparse_matmul", "smm", "hspmm", *QUANTISED_LINEAR), _gemm),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "_addmm_activation", "_sparse_addmm"), _gemm_with_bias),
-    "addbmm": _batch_summed, "addr": _outer,
+    "addbmm": _batch_summed, "addr": _outer, "sparse_sampled_addmm": _sampled,
+    "_sparse_mm_reduce_impl_backward": _sparse_backward, "matmul_backward": matmul_backward,
+    "_linear_cross_entropy_batch_chunked": with_loss, "_linear_cross_entropy_batch_chunked_no_reduction": with_loss,
     "_native_multi_head_attention": multi_head_attention, "_transformer_encoder_layer_fwd": encoder_layer,
-    "_grouped_mm": _grouped, "_scaled_grouped_mm": _grouped, "linear_backward": _linear_backward,
+    "_grouped_mm": grouped, "_scaled_grouped_mm": grouped, "linear_backward": linear_backward,
     **{name: _convolution_rule(places) for name, places in _CONVOLUTIONS.items()},
     **dict.fromkeys(("thnn_conv2d", "_slow_conv2d_forward", "slow_conv3d", "slow_conv3d_forward", "slow_conv_dilated2d",
-                     "slow_conv_dilated3d", "_conv_depthwise2d", "conv_depthwise3d", "deform_conv2d"),
-                    _simple_convolution),
+                     "slow_conv_dilated3d", "_conv_depthwise2d", "conv_depthwise3d", "deform_conv2d",
+                     *QUANTISED_CONVOLUTIONS), _simple_convolution),
+    "conv_tbc": _time_batch_channel,
     "convolution_backward": _convolution_backward,
+    "quantized_lstm": quantised_rnn, "quantized_gru": quantised_rnn,
     "mkldnn_rnn_layer": onednn_rnn, "mkldnn_rnn_layer_backward": onednn_rnn,
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), composite_rnn),
     "_cudnn_rnn": cudnn_rnn, "_cudnn_rnn_backward": cudnn_rnn,

@@ -17,9 +17,6 @@ from statsnet.signatures.conversion import IF_KNOWN, plain
 from statsnet.signatures.products import Product
 from statsnet.signatures.simulation import LeftOut, Prediction, Reference
 
-PRODUCT_CATEGORIES = ("convolution", "gemm", "attention", "recurrent")
-"""Operators whose FLOPs are multiply-adds, all but the pointwise work of a recurrent layer's gates."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestMember:
@@ -125,9 +122,7 @@ class Layer:
     @property
     def assumed_macs(self) -> float:
         """Multiply-adds of one call; half its FLOPs where an operator multiplies but its products are not known."""
-        if self.macs is None:
-            return (self.flops or 0.0) / 2 if self.category in PRODUCT_CATEGORIES else 0.0
-        return self.macs
+        return (self.flops or 0.0) / 2 if self.macs is None else self.macs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,6 +120,75 @@ def test_fused_layers_of_a_transformer() -> None:
     assert found == [projections[0], *heads, projections[1], (1, 20, 48, 12), (1, 20, 12, 48)]
 
 
+def experts(left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...]) -> Cluster:
+    ends = tensor(4, dtype="int32")
+    return cluster("aten._grouped_mm.default", [tensor(*left), tensor(*right), ends, None, None], tensor(*out))
+
+
+def packed(op: str, x: dict[str, Any], weight: dict[str, Any], out: dict[str, Any]) -> Cluster:
+    return cluster(op, [x, {"tensors": [weight, tensor(weight["shape"][0])]}, 0.1, 0], out)
+
+
+CSR = tensor(64, 48, sparse=300, elements=300, index_bytes=2920)
+NESTED = tensor(3, 5, 8, elements=80, squares=38)
+OTHER_PRODUCTS = {
+    "experts": (experts((25, 16), (4, 16, 32), (25, 32)), [(4, 7, 32, 16)]),
+    "fewer rows than experts": (experts((2, 16), (4, 16, 32), (2, 32)), [(2, 1, 32, 16)]),
+    "gradient of experts": (experts((16, 24), (24, 32), (4, 16, 32)), [(4, 16, 32, 6)]),
+    "experts of a batch": (experts((4, 5, 16), (4, 16, 32), (4, 5, 32)), [(4, 5, 32, 16)]),
+    "experts of columns": (experts((4, 5, 16), (16, 32), (5, 32)), [(4, 5, 8, 16)]),
+    "sparse on the right": (cluster("aten.mm.default", [tensor(7, 64), CSR], tensor(7, 48)), [(1, 7, 48, 64)]),
+    "sparse, reduced": (
+        cluster("aten._sparse_mm_reduce_impl.default", [CSR, tensor(48, 20), "sum"], tensor(64, 20)), [(1, 64, 20, 48)]
+    ),
+    "sparse, sampled": (
+        cluster("aten.sparse_sampled_addmm.default", [CSR, tensor(64, 16), tensor(16, 48)], CSR), [(1, 64, 48, 16)]
+    ),
+    "nested": (
+        cluster("aten.linear.default", [NESTED, tensor(16, 8), None], tensor(3, 5, 16, elements=160, squares=38)),
+        [(1, 10, 16, 8)],
+    ),
+    "quantised": (
+        packed("quantized.linear_dynamic.default", tensor(2, 3, 8), tensor(16, 8, dtype="qint8"), tensor(2, 3, 16)),
+        [(1, 6, 16, 8)],
+    ),
+    "quantised, of maps": (
+        packed("quantized.conv2d_relu.new", tensor(2, 6, 8, 8, dtype="quint8"), tensor(8, 3, 3, 3, dtype="qint8"),
+               tensor(2, 8, 4, 4, dtype="quint8")),
+        [(2, 32, 4, 27)],
+    ),
+    "weights of 4 bits": (
+        cluster("aten._weight_int4pack_mm.default",
+                [tensor(9, 128, dtype="bfloat16"), tensor(8, 1, 32, 4, dtype="int32"), 32,
+                 tensor(4, 64, 2, dtype="bfloat16")], tensor(9, 64, dtype="bfloat16")),
+        [(1, 9, 64, 128)],
+    ),
+    "with its loss": (
+        cluster("torch_nn._linear_cross_entropy_batch_chunked.default",
+                [tensor(6, 8), tensor(10, 8), tensor(6, dtype="int64"), *[None] * 9, True, True], tensor()),
+        [(1, 6, 10, 8), (1, 6, 8, 10), (1, 8, 10, 6)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("layer", "expected"), OTHER_PRODUCTS.values(), ids=list(OTHER_PRODUCTS))
+def test_other_products_have_the_multiply_adds_of_their_formula(
+    layer: Cluster, expected: list[tuple[int, int, int, int]]
+) -> None:
+    assert [sizes(p) for p in products(layer)] == expected
+    beside = 4 * 6 * 10 if "loss" in layer.op or "cross_entropy" in layer.op else 0  # a logarithm of softmax
+    assert layer.flops is not None and 2 * macs(layer) == pytest.approx(layer.flops - beside)
+
+
+def test_a_quantised_recurrent_layer_is_that_of_its_packed_weights() -> None:
+    weights = [tensor(24, 6, dtype="qint8", times=2), tensor(24, times=2)]  # equal ones, as a signature holds them
+    settings = [True, 1, 0.0, False, False, False]
+    args = [tensor(5, 3, 6), {"tensors": [tensor(1, 3, 6, times=2)]}, [{"tensors": weights}], *settings]
+    layer = cluster("aten.quantized_lstm.input", args, tensor(5, 3, 6))
+    assert [(p.rows, p.columns, p.depth, p.times) for p in products(layer)] == [(15, 24, 6, 1), (3, 24, 6, 5)]
+    assert layer.flops == 2 * macs(layer) + 9 * 15 * 6
+
+
 def test_a_product_of_complex_numbers_is_four_of_real_ones() -> None:
     left, right, out = (tensor(*shape, dtype="complex64") for shape in ((7, 11), (11, 5), (7, 5)))
     layer = cluster("aten.mm.default", [left, right], out)

@@ -13,6 +13,7 @@ from typing import Any
 from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, first_dimension, last_dimension, tokens_of
 from statsnet.profiling.costs.registry import find_formula, operator_cost
 from statsnet.signatures.operators import TensorSpec
+from statsnet.signatures.tensor_lists import each_in_list
 
 
 def _weight(call: OperatorCall, place: int = 1) -> TensorSpec:
@@ -100,7 +101,7 @@ def _recurrent(call: OperatorCall) -> Cost:
     hidden unit and step beside."""
     x = call.tensor(0)
     tokens = tokens_of(x)
-    weights = list(_packed_weights(call.arg(2)))
+    weights = list(packed_weights(call.arg(2)))
     if not weights:
         raise MisfitError(f"{call.op}: the packed weights are not known")
     gates, per_unit = (4, 9) if "lstm" in call.op else (3, 8)
@@ -110,14 +111,14 @@ def _recurrent(call: OperatorCall) -> Cost:
     return call.cost(flops, read=call.bytes_in + sum(weight.nbytes for weight in weights))
 
 
-def _packed_weights(argument: Any) -> Iterator[TensorSpec]:
+def packed_weights(argument: Any) -> Iterator[TensorSpec]:
     """The tensors of a list of packed parameters, which stays encoded."""
     if isinstance(argument, TensorSpec):
         yield argument
     elif isinstance(argument, dict) and "shape" in argument:
         yield TensorSpec.from_dict(argument)
     elif isinstance(argument, dict):
-        yield from _packed_weights(argument.get("tensors", []))
+        yield from packed_weights(list(each_in_list(argument.get("tensors", []))))
     elif isinstance(argument, list | tuple):
         for entry in argument:
-            yield from _packed_weights(entry)
+            yield from packed_weights(entry)
