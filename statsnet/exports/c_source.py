@@ -22,6 +22,9 @@ STREAMED = frozenset({"activation", "elementwise", "normalization", "softmax", "
                       "data_arrangement", "optimizer"})  # fmt: skip
 """Categories whose operators pass over their operands in order."""
 
+LOOKED_UP = frozenset({"embedding", "sort"})
+"""Those whose operators read or write at places that depend on data."""
+
 LARGEST_ELEMENTS = 2**31 - 1
 ELEMENT_BYTES = 4
 PRODUCT, CONVOLUTION, STREAM = range(3)
@@ -86,8 +89,10 @@ class CSource(Exporter):
             return "its products are not known"
         if layer.communication is not None:
             return "it is a collective, and the program runs on one processor"
-        if layer.category not in STREAMED:
+        if layer.category in LOOKED_UP:
             return "it reads or writes at places that depend on data"
+        if not _is_streamed(layer):
+            return "it is neither products nor one pass over its operands"
         return "its bytes are not known, or none"
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
@@ -104,10 +109,14 @@ def _runs_of(layer: Layer) -> list[tuple[Sizes, int, float]]:
     """Sizes of a row, multiply-adds, and how often one call runs it."""
     if layer.products:
         return [(_product_sizes(p), p.dense_macs * _groups(p), p.repeats / _groups(p)) for p in layer.products]
-    if layer.category in STREAMED and layer.bytes_read is not None and layer.bytes_written is not None:
+    if _is_streamed(layer) and layer.bytes_read is not None and layer.bytes_written is not None:
         read, written = (math.ceil(b / ELEMENT_BYTES) for b in (layer.bytes_read, layer.bytes_written))
         return [(Sizes(STREAM, read, written), 0, 1.0)] if read + written else []
     return []
+
+
+def _is_streamed(layer: Layer) -> bool:
+    return layer.category in STREAMED or (layer.category == "recurrent" and layer.macs == 0)
 
 
 def _groups(product: Product) -> int:
@@ -194,7 +203,7 @@ static const struct layer layers[] = {
 static float *inputs, *weights, *outputs;
 
 static float *filled(size_t count, uint32_t state) {
-    float *data = malloc(count * sizeof *data);
+    float *data = count > SIZE_MAX / sizeof *data ? NULL : malloc(count * sizeof *data);
     if (!data) { fprintf(stderr, "not enough memory for %lu floats\\n", (unsigned long)count); exit(1); }
     for (size_t i = 0; i < count; i++) {           /* Numerical Recipes' generator; multiples of 2^-23 in [-1, 1) */
         state = state * 1664525u + 1013904223u;

@@ -95,3 +95,6 @@ def test_what_reads_at_places_that_depend_on_data_is_left_out() -> None:
     assert [(r.operator, r.reason) for r in made.left_out] == [
         ("aten.embedding.default", "it reads or writes at places that depend on data")
     ]
+    fourier = cluster("aten._fft_r2c.default", [tensor(8), [0], 0, True], tensor(5, dtype="complex64"))
+    (row,) = export(CSource(), manifest_of_signature(signature(fourier, relu(4)), "two")).left_out
+    assert row.reason == "it is neither products nor one pass over its operands"

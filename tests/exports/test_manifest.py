@@ -14,6 +14,7 @@ from exporting import mix_of, small_manifest, small_signature
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.build_manifest import MEASURED, ROOFLINE, manifest_of_mix, manifest_of_signature
+from statsnet.exports.c_source import CSource
 from statsnet.exports.manifest import manifest_json
 from statsnet.exports.manifest_files import ManifestFiles
 from statsnet.exports.registry import export
@@ -78,6 +79,26 @@ def test_inputs_and_weights_are_told_apart() -> None:
     layers = manifest_of_signature(signature(addmm(7, 11, 5), relu(9)), "two").layers
     assert (layers[0].bytes_input, layers[0].bytes_weight, layers[0].bytes_written) == (4 * 77, 4 * (55 + 5), 4 * 35)
     assert (layers[1].bytes_input, layers[1].bytes_weight) == (36, 0)
+
+
+def test_weights_are_told_apart_in_lists_and_where_they_are_packed() -> None:
+    weights, hidden = [tensor(24, 8), tensor(24, 6), tensor(24), tensor(24)], tensor(1, 3, 6)
+    buffer = tensor(24 * 8 + 24 * 6 + 48)  # the same memory
+    args = [tensor(5, 3, 8), {"tensors": weights}, 4, buffer, hidden, hidden, 2, 6]
+    rnn = cluster("aten._cudnn_rnn.default", args, tensor(5, 3, 6))
+    packed = {"tensors": [tensor(16, 8, dtype="qint8"), tensor(16)]}
+    quantised = cluster("quantized.linear_dynamic.default", [tensor(6, 8), packed, True], tensor(6, 16))
+    layers = manifest_of_signature(signature(rnn, quantised), "two").layers
+    assert [layer.bytes_weight for layer in layers] == [4 * (24 * 8 + 24 * 6 + 48), 16 * 8 + 4 * 16]
+
+
+def test_a_fused_cell_multiplies_nothing() -> None:
+    """Its products came before it."""
+    gates, hidden = tensor(3, 24), tensor(3, 6)
+    cell = cluster("aten._thnn_fused_lstm_cell.default", [gates, gates, hidden, None, None], *[hidden] * 2, gates)
+    made = manifest_of_signature(signature(cell, mm(3, 8, 24)), "two")
+    assert made.layers[0].flops and made.layers[0].macs == 0 and made.totals.macs == 3 * 8 * 24
+    assert not export(CSource(), made).left_out
 
 
 def test_motifs_are_dependencies() -> None:
