@@ -63,7 +63,7 @@ class Chakra(Exporter):
             return None
         if not _alike(_work(cost_of(layer.operator, layer.args, layer.outputs)), wanted):
             return "it stands for calls of several shapes, and no node has their mean work"
-        return "its arguments do not fit a node (sparse or nested tensors, or unknown)"
+        return "its arguments do not fit a node (sparse, nested or packed tensors, or unknown)"
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
         layers = _in_order(manifest.layers)

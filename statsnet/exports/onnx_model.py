@@ -17,6 +17,7 @@ from statsnet.errors import UsageError
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.onnx_nodes import piece_of
 from statsnet.exports.onnx_piece import DTYPES, CannotHoldError, Node, Piece, Value
+from statsnet.exports.operands import weight_bits
 from statsnet.exports.registry import Exporter
 from statsnet.signatures.canonical import canonical_csv
 from statsnet.signatures.operators import ITEM_SIZE
@@ -79,13 +80,26 @@ class OnnxShapes(Exporter):
         return made
 
 
+_REFUSED = {
+    "float64": "AveragePool Conv ConvTranspose Elu Erf Gelu HardSigmoid HardSwish LeakyRelu Softplus",
+    "int64": "Relu", "int16": "Clip Max Min Relu Where", "uint16": "Clip Max Min Where", "bool": "Where",
+    "uint32": "ReduceMax ReduceMean ReduceMin ReduceSum", "uint64": "ReduceMax ReduceMean ReduceMin ReduceSum Where",
+}  # fmt: skip
+"""dtype -> operators for which onnxruntime 1.31 has no implementation on CPUs. It computes float16 in float32."""
+
+_OF_BFLOAT16 = frozenset({"Concat", "Gather", "LayerNormalization"})
+"""All that it has of bfloat16."""
+
+
 def _refused(layer: Layer) -> str | None:
     """The operator and element type for which onnxruntime has no implementation on CPUs; one is enough, and it loads
-    nothing of a model. It computes float16 in float32."""
+    nothing of a model."""
     piece = piece_of(layer)
+    dtypes = {value.name: value.dtype for value in piece.values}
     for node in piece.nodes:
-        if layer.dtype == "bfloat16" or (layer.dtype == "float64" and node.op in ("Conv", "ConvTranspose")):
-            return f"{node.op} of {layer.dtype}"
+        dtype = dtypes[node.inputs[0 if node.op.startswith("Reduce") else -1]]  # conditions and tables come first
+        if node.op in _REFUSED.get(dtype, "").split() or (dtype == "bfloat16" and node.op not in _OF_BFLOAT16):
+            return f"{node.op} of {dtype}"
     return None
 
 
@@ -215,7 +229,7 @@ def _node(node: Node, piece: Piece, bit_widths: bool) -> Any:
 
     attributes = dict(node.attributes)
     if bit_widths and node.op in ("Conv", "MatMul", "Gemm"):
-        attributes |= {"weight_size": piece.layer.dtype_bits, "act_size": piece.layer.dtype_bits}
+        attributes |= {"weight_size": weight_bits(piece.layer), "act_size": piece.layer.dtype_bits}
     return helper.make_node(node.op, node.inputs, node.outputs, name=node.name, **attributes)
 
 

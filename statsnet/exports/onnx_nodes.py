@@ -21,7 +21,8 @@ from statsnet.signatures.products import Product, Window
 
 def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
     """The nodes of a layer. Raises CannotHoldError with the reason. `planar`: transposed convolutions, and those of
-    more than two axes of space, are matrix products. In bfloat16 all convolutions are."""
+    more than two axes of space, are matrix products, and those of a batch stand alone, for ZigZag takes one weight for
+    all of them. Where Conv does not take the dtype, all convolutions are products."""
     if layer.products:
         piece = Piece(layer, layer.repeats)
         for product in layer.products:
@@ -53,32 +54,31 @@ def _mean_size(layer: Layer) -> float:
     return 1.0 if math.isclose(share, 1.0, rel_tol=1e-8) else share
 
 
-def _has_conv(layer: Layer) -> bool:
-    """Whether this opset's Conv takes the layer's dtype."""
-    return layer.dtype != "bfloat16"
-
-
 def _add_product(piece: Piece, product: Product, planar: bool) -> None:
     window = product.window
     is_planar = window is not None and len(window.kernel) <= 2 and not window.transposed
-    if window is not None and (is_planar or (not planar and len(window.kernel) <= 3)) and _has_conv(piece.layer):
+    has_conv = piece.operand_dtype in ("float16", "float32", "float64")  # what this opset's Conv takes
+    if window is not None and (is_planar or (not planar and len(window.kernel) <= 3)) and has_conv:
         (_add_transposed if window.transposed else _add_convolution)(piece, product, window)
         return
-    batch = (product.batch,) if product.batch > 1 else ()
-    op, dtype, written = _matmul(piece.layer.dtype, planar)
+    batch = (product.batch,) if product.batch > 1 and not planar else ()
+    op, dtype, written = _matmul(piece.operand_dtype, planar)
     left = piece.value("input", (*batch, product.rows, product.depth), dtype)
     right = piece.value("input" if batch else "weight", (*batch, product.depth, product.columns), dtype)
-    inputs, bias = [left, right], None if batch else _bias(piece.layer)
-    if bias is not None and op == "MatMul":
+    inputs, bias = [left, right], None if product.batch > 1 else _bias(piece.layer)
+    if bias is not None and "float" in piece.operand_dtype:  # runtimes have no Gemm of integers
         op = "Gemm"
         inputs.append(piece.value("input" if len(bias) > 1 else "weight", bias, dtype))
     out = piece.value("output", (*batch, product.rows, product.columns), written)
-    piece.node(op, inputs, (out,), macs=product.dense_macs * product.batch, repeats=product.times * product.density)
+    together = math.prod(batch)
+    piece.node(op, inputs, (out,), macs=product.dense_macs * together, repeats=product.repeats / together)
 
 
 def _matmul(dtype: str, planar: bool) -> tuple[str, str | None, str | None]:
     """The operator, and the dtypes of operands and result if they are not the layer's. ZigZag takes no other operator
-    than MatMul, and that no integers of 8 bits."""
+    than MatMul, and that no elements of 8 bits: wider ones stand in their place, as their values play no part."""
+    if planar and dtype.startswith("float8"):
+        return "MatMul", "float16", "float16"
     if dtype not in ("int8", "uint8"):
         return "MatMul", None, None
     return ("MatMul", "int32", "int32") if planar else ("MatMulInteger", dtype, "int32")

@@ -12,9 +12,12 @@ from statsnet.signatures.operators import ITEM_SIZE, REAL
 
 Role = Literal["input", "weight", "hidden", "output", "constant"]
 
-DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
-          "float64": 11, "bfloat16": 16}  # fmt: skip
+DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
+          "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip
 """dtype -> onnx.TensorProto.DataType."""
+
+OPERANDS = {**REAL, "quint8": "uint8", "qint8": "int8", "qint32": "int32"}
+"""dtype of a layer -> that of its products, where it is another: complex products are four of real numbers."""
 
 LARGEST_WEIGHT_BYTES = 2**32
 """A file of weights is as long as the largest of them."""
@@ -58,13 +61,17 @@ class Piece:
     nodes: list[Node] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
 
+    @property
+    def operand_dtype(self) -> str:
+        return OPERANDS.get(self.layer.dtype, self.layer.dtype)
+
     def value(
         self, role: Role, shape: Sequence[int], dtype: str | None = None, *, numbers: tuple[int | float, ...] = ()
     ) -> str:
-        """Without a dtype an operand of a product: complex products are four of real numbers."""
-        dtype = dtype or REAL.get(self.layer.dtype, self.layer.dtype)
+        """Without a dtype an operand of a product."""
+        dtype = dtype or self.operand_dtype
         if dtype not in DTYPES:
-            raise CannotHoldError(f"ONNX has no elements of {dtype}")
+            raise CannotHoldError(f"no ONNX operator here takes elements of {dtype}")
         name = f"{self.layer.name}_{role[0]}{len(self.values)}"
         made = Value(name=name, shape=tuple(shape), dtype=dtype, role=role, numbers=numbers)
         if role == "weight" and math.prod(made.shape) * ITEM_SIZE[dtype] > LARGEST_WEIGHT_BYTES:

@@ -39,6 +39,11 @@ def _unary(op: str, **attributes: Any) -> Callable[[Piece], None]:
     return rule
 
 
+def _gelu(piece: Piece) -> None:
+    tanh = piece.layer.args[1:2] == ("tanh",)
+    _unary("Gelu", approximate="tanh" if tanh else "none")(piece)
+
+
 def _silu(piece: Piece) -> None:
     x = _tensor(piece, 0)
     given, gate = _of(piece, "input", x), _of(piece, "hidden", x)
@@ -138,7 +143,7 @@ def _where(piece: Piece) -> None:
 
 
 RULES: dict[str, Callable[[Piece], None]] = {
-    "relu": _unary("Relu"), "sigmoid": _unary("Sigmoid"), "tanh": _unary("Tanh"), "gelu": _unary("Gelu"),
+    "relu": _unary("Relu"), "sigmoid": _unary("Sigmoid"), "tanh": _unary("Tanh"), "gelu": _gelu,
     "exp": _unary("Exp"), "log": _unary("Log"), "sqrt": _unary("Sqrt"), "neg": _unary("Neg"), "abs": _unary("Abs"),
     "erf": _unary("Erf"), "sin": _unary("Sin"), "cos": _unary("Cos"), "reciprocal": _unary("Reciprocal"),
     "softplus": _unary("Softplus"), "elu": _unary("Elu"), "leaky_relu": _unary("LeakyRelu"),

@@ -63,7 +63,7 @@ def export(exporter: Exporter, manifest: Manifest) -> Export:
     if not held:
         raise UsageError(
             f"{exporter.title} can hold none of these layers",
-            cause=left[0].reason if left else "there are none",
+            cause=(*of_format, *left)[0].reason if left else "there are none",
             hint="--format manifest holds every layer",
         )
     kept = manifest.only(held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clusters import relu, signature
+from clusters import cluster, relu, signature, tensor
 from exporting import small_manifest
 
 from statsnet.errors import StatsNetError, UsageError
@@ -31,6 +31,10 @@ def test_an_unknown_format_names_the_known_ones() -> None:
 def test_a_format_that_can_hold_nothing_says_so() -> None:
     with pytest.raises(UsageError, match="can hold none"):
         export(exporter_of("scalesim"), manifest_of_signature(signature(relu(8)), "relu"))
+    eight = [tensor(*shape, dtype="float8_e4m3fn") for shape in ((32, 64), (64, 48))]
+    layers = signature(relu(8), cluster("aten._scaled_mm.default", eight, tensor(32, 48)))
+    with pytest.raises(UsageError, match="elements of float8"):  # not why the relu was not scaled
+        export(exporter_of("onnx"), scaled(manifest_of_signature(layers, "two"), macs=50_000))
 
 
 def test_what_is_left_out_is_listed_with_its_shares() -> None:

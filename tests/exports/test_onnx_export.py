@@ -234,12 +234,25 @@ def test_zigzag_counts_each_layer_as_often_as_it_repeats(tmp_path: Path) -> None
     assert cycles[0] >= 64 * 32 * 16 / 32**2 and cycles[1] == 2 * cycles[0]
 
 
-def test_what_onnxruntime_refuses_is_said() -> None:
-    """It has no convolutions of 64 bits on CPUs, but has products of them."""
+def test_what_onnxruntime_refuses_is_said(tmp_path: Path) -> None:
+    """It has no convolutions of 64 bits on CPUs, nor bounds of 0 for integers, but has products of both."""
+    onnxruntime = pytest.importorskip("onnxruntime")
     images, filters = (tensor(*shape, dtype="float64") for shape in ((1, 4, 8, 8), (4, 4, 3, 3)))
-    asked = {"conv": convolution(images, filters, padding=1), "product": mm(8, 8, 8)}
-    notes = {name: " ".join(Onnx().notes(manifest_of_signature(signature(one), name))) for name, one in asked.items()}
-    assert "has no Conv of float64" in notes["conv"] and "refuses" not in notes["product"]
+    numbers, bias = tensor(8, 8, dtype="int64"), tensor(8, dtype="int64")
+    asked = {
+        "Conv of float64": convolution(images, filters, padding=1),
+        "Relu of int64": cluster("aten.relu.default", [numbers], numbers),
+        "": cluster("aten.addmm.default", [bias, numbers, numbers, 1, 1], numbers),
+    }
+    for number, (name, layer) in enumerate(asked.items()):
+        made, folder = export(Onnx(), manifest_of_signature(signature(layer), "one")), tmp_path / str(number)
+        write(made, folder)
+        assert f"has no {name};" in " ".join(made.notes) if name else "refuses" not in " ".join(made.notes)
+        if name:
+            with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
+                onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+        else:
+            run(folder)
 
 
 @pytest.mark.parametrize("exporter", [Onnx(), OnnxShapes()], ids=["onnx", "onnx-shapes"])
@@ -249,3 +262,28 @@ def test_convolutions_of_bfloat16_are_matrix_products(exporter: Onnx | OnnxShape
     made = export(exporter, manifest_of_signature(signature(convolution(images, filters, padding=1)), "one"))
     (node,) = made.files["nodes.csv"].decode().splitlines()[1:]
     assert not made.left_out and ",MatMul," in node and float(node.split(",")[-1]) == 64 * 6 * 4 * 9
+
+
+def test_elements_of_8_bits_are_multiplied_where_onnx_can() -> None:
+    """Convolutions of integers as matrix products; float8 in shapes alone, whose values play no part."""
+    maps = convolution(tensor(1, 4, 8, 8, dtype="quint8"), tensor(6, 4, 3, 3, dtype="qint8"))
+    x, w, out = tensor(4, 16, dtype="float8_e4m3fn"), tensor(16, 8, dtype="float8_e4m3fn"), tensor(4, 8)
+    given = manifest_of_signature(signature(maps, cluster("aten._scaled_mm.default", [x, w], out)), "two")
+    made, shapes = export(Onnx(), given), export(OnnxShapes(bit_widths=True), given)
+    assert [row.split(",")[1] for row in made.files["nodes.csv"].decode().splitlines()[1:]] == ["MatMulInteger"]
+    assert [row.reason for row in made.left_out] == ["no ONNX operator here takes elements of float8_e4m3fn"]
+    nodes = onnx.load_from_string(shapes.files["model.onnx"]).graph.node
+    assert [node.op_type for node in nodes] == ["MatMul", "MatMul"] and not shapes.left_out
+    assert all(a.i == 8 for node in nodes for a in node.attribute)
+
+
+def test_packed_weights_have_bits_of_their_own() -> None:
+    x, out = tensor(9, 128, dtype="bfloat16"), tensor(9, 64, dtype="bfloat16")
+    halves = tensor(8, 1, 32, 4, dtype="int32")  # of bytes, eight to an element
+    four = cluster("aten._weight_int4pack_mm.default", [x, halves, 32, tensor(4, 64, 2)], out)
+    eight = cluster("aten._weight_int8pack_mm.default", [x, tensor(64, 128, dtype="int8"), tensor(64)], out)
+    given = manifest_of_signature(signature(four, eight), "two")
+    nodes = onnx.load_from_string(export(OnnxShapes(bit_widths=True), given).files["model.onnx"]).graph.node
+    assert [{a.name: a.i for a in node.attribute} for node in nodes] == [
+        {"weight_size": 4, "act_size": 16}, {"weight_size": 8, "act_size": 16}
+    ]  # fmt: skip
