@@ -28,16 +28,21 @@ class ConvChain(Block):
     ) -> None:  # fmt: skip
         super().__init__(batch, channels[0], *size)
         layers = []
-        for i, (kernel, stride, padding) in enumerate(zip(kernels, strides, paddings, strict=True)):
+        for read, written, kernel, stride, padding, group, bias, norm, residual, activation in zip(
+            channels[:-1], channels[1:], kernels, strides, paddings, groups, biases, norms, residuals, activations,
+            strict=True,
+        ):  # fmt: skip
             layers.append(Conv(
-                batch, channels[i], size, channels[i + 1], (kernel,) * 2, (stride,) * 2, (padding,) * 2,
-                groups=groups[i], bias=biases[i], norm=norms[i], residual=residuals[i], activation=activations[i],
+                batch, read, size, written, (kernel,) * 2, (stride,) * 2, (padding,) * 2, groups=group, bias=bias,
+                norm=norm, residual=residual, activation=activation,
             ))  # fmt: skip
             size = tuple((n + 2 * padding - kernel) // stride + 1 for n in size)
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.layers(self.enter(x))
+        y = self.enter(x)
+        for layer in self.layers:
+            y = layer.forward(y)
         return y
 
 
@@ -72,7 +77,7 @@ CONV = ConvKind()
 def chained(layers: list[Config]) -> Config | None:
     """A chain of these convolutions (see ConvKind); None if one of them does not read what the one before it writes,
     or is none over maps with a square window, stride and padding."""
-    if not all(map(_is_square, layers)) or not all(is_followed_by(a, b) for a, b in pairwise(layers)):
+    if not all(map(_is_square, layers)) or any(map_written(a) != map_read(b) for a, b in pairwise(layers)):
         return None
     first = layers[0]
     return {
@@ -90,12 +95,18 @@ def chained(layers: list[Config]) -> Config | None:
     }
 
 
-def is_followed_by(layer: Config, following: Config) -> bool:
-    """Whether the second convolution may read what the first one writes. Pointwise ones only follow each other: they
-    are made smaller in another way."""
-    written = (layer["batch"], layer["filters"], *output_map(layer))
-    read = (following["batch"], following["channels"], *following["size"])
-    return written == read and is_pointwise(layer) == is_pointwise(following)
+Map = tuple[int, ...]
+"""Of maps: whether pointwise convolutions read or write them (1 or 2), batch, channels, size. Pointwise convolutions
+are only with each other in a chain, for they are made smaller in another way."""
+
+
+def map_read(layer: Config) -> Map:
+    """What a convolution reads. The next one of a chain reads what the one before it writes."""
+    return (1 + is_pointwise(layer), layer["batch"], layer["channels"], *layer["size"])
+
+
+def map_written(layer: Config) -> Map:
+    return (1 + is_pointwise(layer), layer["batch"], layer["filters"], *output_map(layer))
 
 
 def layers_of(config: Config) -> list[Config]:
@@ -123,7 +134,7 @@ def layers_of(config: Config) -> list[Config]:
 def _resized_as(first: Config | None, config: Config) -> Config | None:
     """The chain over the maps of its first convolution; None if that has other channels, or if another one of them is
     then none that ConvKind would make."""
-    if first is None or (first["channels"], first["filters"]) != config["channels"][:2]:
+    if first is None or [first["channels"], first["filters"]] != list(config["channels"][:2]):
         return None
     changed = {**config, "batch": first["batch"], "size": first["size"]}
     pairs = list(zip(layers_of(config), layers_of(changed), strict=True))

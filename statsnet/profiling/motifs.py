@@ -89,8 +89,8 @@ def joined(run: Sequence[tuple[str, str]]) -> list[bool]:
     convolution or product at the run's head, or if it is that product, whether something becomes a part of it. They put
     a batch norm into weights, and what is done to each element behind results.
 
-    A convolution is joined if it reads what another one wrote: runtimes keep such maps in a layout of their own. That
-    a run does not tell.
+    A convolution is joined if it reads what another one of its segment wrote: runtimes keep such maps in a layout of
+    their own. That a run does not tell.
     """
     goes_on = run[0][1] in JOINING
     behind = []

@@ -57,6 +57,11 @@ class Target:
         return "training" if any(m.signature.mode == "training" for m in self.members) else "inference"
 
     @property
+    def may_leave_torch(self) -> bool:
+        """Whether other runtimes than torch may run what is made for it: they infer on CPUs (measure/runtimes.py)."""
+        return self.mode == "inference" and all(m.measurement.environment["device"] == "cpu" for m in self.members)
+
+    @property
     def is_private(self) -> bool:
         """Whether a member does not ship with StatsNet."""
         return any(m.signature.is_private for m in self.members)

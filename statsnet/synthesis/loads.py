@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from statsnet.profiling.motifs import fused, joined
-from statsnet.signatures.categories import base_name
 from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.block_measurement import BlockPart
+from statsnet.synthesis.chains import chained_shares
 from statsnet.synthesis.elsewhere import Elsewhere, Fate
 
 MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
@@ -115,7 +115,8 @@ def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLo
     for cluster in target.clusters:
         spent[cluster.member] += cluster.time_share
     fused_shares = _shares_of_runs(target, fused)
-    joined_shares = _shares_of_runs(target, joined) | _chained_shares(target)
+    in_chains = {(name, "convolution"): share for name, share in chained_shares(target).items()}
+    joined_shares = _shares_of_runs(target, joined) | in_chains
     distinct = distinct_shares(target)
     scale = {m.name: _scale(m, spent[m.name]) for m in target.members}
     groups = tuple(
@@ -191,22 +192,6 @@ def _shares_of_runs(target: Target, rule: Rule) -> dict[tuple[str, str], float]:
             time_s = motif.count_per_s * (cluster.time_per_call_s or 0.0)
             timed.append(((cluster.member, cluster.category), time_s, holds))
     return _means_over_time(timed)
-
-
-def _chained_shares(target: Target) -> dict[tuple[str, str], float]:
-    """The share of each member's convolutions that read a map as another convolution, a pooling layer or a
-    concatenation writes one. A signature does not hold what reads what: shapes tell."""
-    written: dict[str, set[tuple[int, ...]]] = defaultdict(set)
-    timed: list[tuple[str, tuple[int, ...], float]] = []
-    for motif in target.motifs:
-        clusters = [target.clusters[i] for i in motif.clusters]
-        first = clusters[0]
-        if first.category == "convolution" and is_tensor(first.args[0]):
-            time_s = motif.count_per_s * (first.time_per_call_s or 0.0)
-            timed.append((first.member, tuple(first.args[0]["shape"]), time_s))
-        if first.category in ("convolution", "pooling") or base_name(first.op) == "cat":
-            written[first.member] |= {tuple(y["shape"]) for y in clusters[-1].outputs[:1] if y is not None}
-    return _means_over_time(((name, "convolution"), time_s, shape in written[name]) for name, shape, time_s in timed)
 
 
 def _means_over_time(timed: Iterable[tuple[Any, float, float]]) -> dict[Any, float]:

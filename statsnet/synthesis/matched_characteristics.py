@@ -47,8 +47,8 @@ WEIGHTS = {
 cumulative share per bin: the sum over bins is the earth mover's distance. `class_flops` and the like: see AMOUNTS.
 `overhead` and `weights` (by category) are the shares of time that depend on calls and on weights, whatever the batch
 (overhead.py): settings hardly change them. They weigh much because a category's share counts in several groups. `fused`
-is the share of time by category in operators that a compiler would merge with the one before; `joined`, in inference,
-in those that other runtimes join to their neighbours (motifs.py). The weights of `device`,
+is the share of time by category in operators that a compiler would merge with the one before; `joined`, for
+inference on a CPU, in those that other runtimes join to their neighbours (motifs.py). The weights of `device`,
 `recorded` and `counter` are spread over all devices and all known counters. `recorded` is the time on a real device
 that was recorded; such devices take the place of the modelled ones. `flops` and `bytes` are totals, and weigh little:
 many of a suite's small operators find their operands in the caches, which no proxy's do so often, and to reach their
@@ -131,7 +131,7 @@ class MatchedCharacteristics:
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         fusable = sorted(FUSABLE & {g.category for g in groups})
         self.keys += [("fused", name) for name in fusable]
-        if target.mode == "inference":  # the only mode of other runtimes here
+        if target.may_leave_torch:
             self.keys += [("joined", name) for name in sorted(JOINED & {g.category for g in groups})]
         self.keys += [("loops", name) for name in sorted(self.looped)]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]

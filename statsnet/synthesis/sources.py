@@ -87,8 +87,8 @@ def _motifs(target: Target) -> list[Source]:
 
 
 def _chains(target: Target) -> list[Source]:
-    """Convolutions in a row, in inference: no other runtime trains here."""
-    if target.mode != "inference":
+    """Convolutions in a row, where other runtimes than torch may run them."""
+    if not target.may_leave_torch:
         return []
     return [Source(CHAIN.name, row.config, None, row.time_s, row.share) for row in chains(target)]
 
@@ -213,12 +213,13 @@ def by_importance(unordered: list[Source]) -> list[tuple[Source, float]]:
 
 
 def _family(source: Source) -> str:
-    what = ("functions", "activation", "cell", "kernel", "kind", "mode", "norm", "causal", "function",
+    what = ("functions", "activation", "cell", "kernel", "kernels", "kind", "mode", "norm", "causal", "function",
             "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
             "output_last_axis")  # fmt: skip
     named = {k: v for k, v in source.config.items() if k in what}
+    groups = source.config.get("groups", 1)  # one for each convolution of a chain
     return json.dumps(
-        [source.kind, named, source.optimizer, source.config.get("groups", 1) != 1,
+        [source.kind, named, source.optimizer, max(groups if isinstance(groups, tuple) else (groups,)) > 1,
          "rows_read" in source.config, KINDS[source.kind].uses(source.config) > 1],
         sort_keys=True,
     )  # fmt: skip

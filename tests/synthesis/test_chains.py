@@ -17,6 +17,7 @@ from statsnet.signatures.model import Cluster, Motif
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.chains import chains
 from statsnet.synthesis.loads import load_of_target
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.sources import sources
 
 
@@ -35,12 +36,14 @@ def convolution(channels: int, filters: int, kernel: int, size: int = 8, stride:
     )
 
 
-def target(*clusters: Cluster, mode: str = "inference") -> Target:
-    """Each is called four times; the first takes 1 ms of a step of 10, each other one a bit less."""
+def target(*clusters: Cluster, mode: str = "inference", device: str = "cpu", count: float = 4.0) -> Target:
+    """The first takes 1 ms of a step of 10, each other one a bit less; each is called so often."""
     times = [1e-3 - i * 1e-5 for i in range(len(clusters))]
-    measurement = measured(times, ["convolution"] * len(clusters))
-    motifs = tuple(Motif(clusters=(i,), count=4.0) for i in range(len(clusters)))
-    return target_of(small_signature(mode=mode, clusters=clusters, measurements=(measurement,), motifs=motifs))
+    environment = {"device": device, "device_name": "some"}
+    measurement = measured(times, ["convolution"] * len(clusters), environment=environment)
+    motifs = tuple(Motif(clusters=(i,), count=count) for i in range(len(clusters)))
+    made = tuple(replace(c, calls=count) for c in clusters)
+    return target_of(small_signature(mode=mode, clusters=made, measurements=(measurement,), motifs=motifs))
 
 
 def test_a_chain_is_its_convolutions() -> None:
@@ -77,15 +80,6 @@ def test_convolutions_that_may_follow_each_other_are_a_source() -> None:
     assert wide.time_s == pytest.approx(2 * (1.00e-3 + 0.98e-3) / 4)
     assert wide.share == pytest.approx(0.198)
     assert [s.config for s in sources(made) if s.kind == "conv_chain"] == [wide.config, windows.config]
-    assert not [
-        s
-        for s in sources(
-            replace(
-                made, members=tuple(replace(m, signature=replace(m.signature, mode="training")) for m in made.members)
-            )
-        )
-        if s.kind == "conv_chain"
-    ]
 
 
 def test_a_chain_is_made_smaller_as_its_convolutions() -> None:
@@ -100,11 +94,31 @@ def test_a_chain_is_made_smaller_as_its_convolutions() -> None:
     assert kind.scaled({**config, "batch": 2}, 4) is None
 
 
-def test_what_nothing_else_follows_may_follow_itself() -> None:
+def test_what_is_called_several_times_may_follow_itself() -> None:
     (row,) = chains(target(convolution(8, 8, 3)))
     assert row.config["channels"] == (8, 8, 8, 8, 8)
     assert row.share == pytest.approx(0.1)
     assert chains(target(convolution(8, 16, 3))) == []
+    assert chains(target(convolution(8, 8, 3), count=1.0)) == []
+
+
+def test_no_chains_where_no_other_runtime_runs() -> None:
+    """Training, and GPUs."""
+    for changes in ({"mode": "training"}, {"device": "cuda"}):
+        made = target(convolution(8, 8, 3), **changes)
+        assert not [s for s in sources(made) if s.kind == "conv_chain"]
+        assert not [key for key in MatchedCharacteristics(made).keys if key[0] == "joined"]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(3, [0, 0]), (4, None), (4, "same"), (4, [[1], [1]]), (1, tensor(8, 8, 3))]
+)
+def test_odd_convolutions_are_in_no_chain(place: int, value: Any) -> None:
+    """As in files of strangers: a stride of 0, paddings of other forms, a weight of another rank."""
+    sound = convolution(8, 8, 3)
+    odd = replace(sound, args=tuple(value if i == place else arg for i, arg in enumerate(sound.args)))
+    assert chains(target(odd)) == []
+    assert load_of_target(target(odd, replace(sound, op="aten.mkldnn_convolution.default", args=()))).groups
 
 
 def test_the_share_of_convolutions_that_read_what_others_write() -> None:
