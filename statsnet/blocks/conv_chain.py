@@ -1,8 +1,8 @@
 """Convolutions in a row, each of which reads the map that the one before it wrote.
 
-Alone, a convolution reads its map as torch keeps maps, and hands one on. Runtimes and compilers keep maps in a layout
-of their own from one convolution to the next, and bring only a network's first and last map into another. A suite of
-convolutional networks does so for no time at all; a proxy of single convolutions would spend a fifth of its step on it.
+Other runtimes keep maps in a layout of their own. They bring a map into it before a convolution and back behind it, but
+not between two convolutions of which one reads what the other wrote. In a suite of convolutional networks that happens
+to the first and the last map alone, in a proxy of single convolutions to every map.
 """
 
 from __future__ import annotations
