@@ -225,7 +225,7 @@ def _iree(program: torch.export.ExportedProgram) -> Program:
         path = saved_onnx(program, folder / "model.onnx")
         graph, weights = path.with_suffix(".mlir"), path.with_suffix(".irpa")
         command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(path), "-o", str(graph),
-                   "--externalize-params", "--save-params-to", str(weights)]  # fmt: skip
+                   "--large-model", "--externalize-params", "--save-params-to", str(weights)]  # fmt: skip
         imported = subprocess.run(command, capture_output=True, text=True, check=False)
         if imported.returncode:
             raise RuntimeError((imported.stderr.strip() or "the import failed").splitlines()[-1])
