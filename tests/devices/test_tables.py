@@ -65,6 +65,23 @@ def test_each_format_is_recognised_by_its_columns(tmp_path: Path) -> None:
     assert dict(projection.dims) == {"batch": 1, "m": 64, "n": (16 + 2 * 4) * 128, "k": 4096}
 
 
+def test_aiconfigurators_own_files_have_one_device_and_milliseconds(tmp_path: Path) -> None:
+    head = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"
+    text = head + "VLLM,0.20.0,NVIDIA H100 80GB HBM3,gemm,default,bfloat16,64,128,256,0.0055\n"
+    own, collected = (
+        read_all([write_table(tmp_path, *file)]).rows for file in (("gemm_perf.txt", text), ("a.csv", AIC))
+    )
+    assert own[0].key == collected[0].key
+    assert own[0].time_s == {"nvidia-h100-sxm": pytest.approx(collected[0].time_s["nvidia-h100-sxm"])}
+
+
+def test_a_column_that_counts_rows_is_no_device(tmp_path: Path) -> None:
+    lines = AIC.splitlines()
+    text = "\n".join([f"Unnamed: 0,{lines[0]}", *(f"{i},{line}" for i, line in enumerate(lines[1:]))])
+    counted, plain = (read_all([write_table(tmp_path, f"{i}.csv", t)]).rows for i, t in enumerate((text, AIC)))
+    assert counted == plain
+
+
 def test_models_that_add_attention_and_mlp_at_once(tmp_path: Path) -> None:
     """They have one norm for both; their addition is two."""
     header, row, _ = VIDUR.splitlines()
@@ -118,7 +135,10 @@ PLAIN = "operator,dtype,device,time_ms,m,n,k,tokens\ngemm,fp16,my card,0.5,64,12
 
 
 def test_a_plain_table(tmp_path: Path) -> None:
-    gemm, magic = read_all([write_table(tmp_path, "own.csv", PLAIN)]).rows
+    """Spaces around fields and capital letters change nothing; a word that no call asks for is told."""
+    tables = read_all([write_table(tmp_path, "own.csv", PLAIN.replace(",", " , ").replace("gemm", "GEMM"))])
+    gemm, magic = tables.rows
+    assert [note for note in tables.notes if "no call of torch is looked up as magic:" in note]
     assert gemm.time_s == {"my-card": pytest.approx(0.5e-3)}
     assert (gemm.dtype, dict(gemm.dims)["batch"]) == ("float16", 1)
     assert magic.dims == (("tokens", 7),)
@@ -132,6 +152,9 @@ def test_a_plain_table(tmp_path: Path) -> None:
         ("", "no table of operators"),
         (PLAIN.replace("time_ms", "elapsed"), "no column of times"),
         (PLAIN.replace("time_ms,m", "time_ms,time_us"), "several columns of times"),
+        (PLAIN.replace(",", ";"), "no table with commas\ncause: its fields are separated by semicolons"),
+        (PLAIN.replace(",k,tokens", ",k,k"), "several columns k"),
+        (AIC.replace("x900_sxm", "H100-SXM-80GB"), "two columns of times of nvidia-h100-sxm"),
         ("operator,dtype,device,time_s,m,n,k\n" + "gemm,fp32,x,4e6,4096,4096,4096\n", "not in the unit"),
         (
             "operator,dtype,device,time_us,m,n,k\n"

@@ -1,4 +1,8 @@
-"""Tables of ai-dynamo/aiconfigurator: kernels of large language models in CUDA graphs, one column a device, µs."""
+"""Tables of ai-dynamo/aiconfigurator: kernels of large language models in CUDA graphs.
+
+Its own files (`gemm_perf.txt`) have a row for each operator of one device, with its `latency` in ms. Collected over
+devices, they have a column for each, in µs.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,13 @@ from pathlib import Path
 
 from statsnet.devices.tables.csv_file import (
     MICRO,
+    MILLI,
     Format,
     Record,
     Tally,
+    device_of,
     devices_of,
+    header_of,
     integers,
     records,
     seconds,
@@ -29,6 +36,9 @@ MOE = frozenset({"moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk",
 GDN = frozenset({"kernel_source", "phase", "batch_size", "seq_len", "num_tokens", "d_model", "num_v_heads"})
 MLA = frozenset({"op_name", "bmm_dtype", "num_tokens", "num_heads"})
 ALLREDUCE = frozenset({"allreduce_dtype", "num_gpus", "message_size", "backend"})
+
+ONE_DEVICE = frozenset({"device", "latency"})
+"""Columns of aiconfigurator's own files."""
 
 MLA_LATENT, MLA_HEAD = 512, 128
 """Rank of the latent vectors and size of a head without its rotary part in DeepSeek's models."""
@@ -85,15 +95,19 @@ def _reader(
     own: frozenset[str], describe: Callable[[Record], Described]
 ) -> Callable[[Path, Tally], Iterator[TableRow]]:
     def read(path: Path, tally: Tally) -> Iterator[TableRow]:
-        devices = devices_of(path, own, tally)
+        of_one = ONE_DEVICE.issubset(header_of(path))
+        devices = {} if of_one else devices_of(path, own, tally)
         for record in records(path, tally):
             try:
                 operator, dtype, dims, variant = describe(record)
             except ValueError:
                 tally.drop(path, "a size is no whole number")
                 continue
-            times = ((device, seconds(record[column], MICRO, path, tally)) for column, device in devices.items())
-            known = {device: time_s for device, time_s in times if time_s is not None}
+            if of_one:
+                times = {device_of(record["device"], path, tally): seconds(record["latency"], MILLI, path, tally)}
+            else:
+                times = {device: seconds(record[column], MICRO, path, tally) for column, device in devices.items()}
+            known = {d: time_s for d, time_s in times.items() if d is not None and time_s is not None}
             if known:
                 yield TableRow(source=SOURCE, operator=operator, dtype=dtype, dims=dims, variant=variant, time_s=known)
 

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures.gzipped import open_unpacked, reading
 
-MICRO = 1e-6
+MICRO, MILLI = 1e-6, 1e-3
 
 Record = dict[str, str]
 
@@ -69,17 +70,21 @@ def header_of(path: Path) -> tuple[str, ...]:
 
 def records(path: Path, tally: Tally, *, needed: Sequence[str] = ()) -> Iterator[Record]:
     """The rows by column. Rows that are shorter or longer than the header, or lack one of `needed`, are counted as
-    left out."""
+    left out. Raises FileFormatError if two columns have one name."""
     with opened(path) as text:
         reader = csv.reader(text)
         header = [name.strip() for name in next(reader, [])]
+        if twice := sorted(name for name, count in Counter(header).items() if name and count > 1):
+            raise FileFormatError(
+                f"'{path}' has several columns {twice[0]}", cause="nothing tells which holds", hint="keep one of them"
+            )
         for row in reader:
             if not row:
                 continue
             if len(row) != len(header):
                 tally.drop(path, "the row has not as many fields as the header")
                 continue
-            record = dict(zip(header, row, strict=True))
+            record = {name: cell.strip() for name, cell in zip(header, row, strict=True)}
             if any(not record[name] for name in needed):
                 tally.drop(path, "a field that is needed is empty")
                 continue
@@ -96,9 +101,22 @@ def device_of(text: str, path: Path, tally: Tally) -> str | None:
 
 
 def devices_of(path: Path, own: frozenset[str], tally: Tally) -> dict[str, str]:
-    """Canonical names of a table's devices by their columns, which are all columns but the format's `own`."""
-    columns = (column for column in header_of(path) if column and column not in own)
-    return {column: name for column in columns if (name := device_of(column, path, tally)) is not None}
+    """Canonical names of a table's devices by their columns, which are all columns but the format's `own` and those
+    that count rows. Raises FileFormatError if two columns are of one device."""
+    columns = (column for column in header_of(path) if column and column not in own and not _COUNTER.match(column))
+    named = {column: name for column in columns if (name := device_of(column, path, tally)) is not None}
+    first = {name: column for column, name in reversed(named.items())}
+    for column, name in named.items():
+        if first[name] != column:
+            raise FileFormatError(
+                f"'{path}' has two columns of times of {name}",
+                cause=f"'{first[name]}' and '{column}'", hint="keep one of them in each table",
+            )  # fmt: skip
+    return named
+
+
+_COUNTER = re.compile(r"(?i)(?:unnamed: ?\d+|index)\Z")
+"""What pandas calls a column that counts the rows."""
 
 
 def seconds(text: str, unit_s: float, path: Path, tally: Tally) -> float | None:

@@ -23,9 +23,9 @@ _WORDS = COLUMNS | UNITS.keys() | {"variant", "direction", "source"}
 """Columns that are no dims. A `source` is not looked at: whoever wrote the table, its times are not another's."""
 
 
-def _dims(record: Record, columns: list[str]) -> tuple[tuple[str, int], ...]:
+def _dims(operator: str, record: Record, columns: list[str]) -> tuple[tuple[str, int], ...]:
     given = {c: integers((record[c],))[0] for c in columns if record[c]}
-    wanted = OPERATOR_DIMS.get(record["operator"])
+    wanted = OPERATOR_DIMS.get(operator)
     if wanted is None:
         return tuple(given.items())
     if missing := [name for name in wanted if name not in given and name not in DEFAULTS]:
@@ -46,11 +46,11 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     directions = get_args(Direction)
     merged = Merged()
     for record in records(path, tally, needed=("operator", "dtype", "device")):
-        direction = record.get("direction") or "forward"
+        operator, direction = record["operator"].lower(), record.get("direction") or "forward"
         try:
-            dims = _dims(record, columns)
+            dims = _dims(operator, record, columns)
         except ValueError as error:
-            tally.drop(path, f"the dims are not understood ({record['operator']} {error})")
+            tally.drop(path, f"the dims are not understood ({operator} {error})")
             continue
         if direction not in directions:
             tally.drop(path, f"the direction is none of {', '.join(directions)}")
@@ -58,7 +58,7 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
         device = device_of(record["device"], path, tally)
         time_s = seconds(record[units[0]], UNITS[units[0]], path, tally)
         if device is not None and time_s is not None:
-            key = (SOURCE, record["operator"], dtype_word(record["dtype"]), dims, record.get("variant", ""), direction)
+            key = (SOURCE, operator, dtype_word(record["dtype"]), dims, record.get("variant", ""), direction)
             merged.add_time(key, device, time_s)  # type: ignore[arg-type]
     yield from merged.rows()
 

@@ -10,6 +10,7 @@ from statsnet.devices.tables import aiconfigurator, deepbench, llmservingsim, mi
 from statsnet.devices.tables.checks import understood, without_absurd
 from statsnet.devices.tables.csv_file import Format, Tally, header_of
 from statsnet.devices.tables.row import Merged, TableRow
+from statsnet.devices.tables.words import OPERATOR_DIMS
 from statsnet.errors import FileFormatError, UsageError
 
 FORMATS: tuple[Format, ...] = (
@@ -18,6 +19,7 @@ FORMATS: tuple[Format, ...] = (
 )  # fmt: skip
 
 ENDINGS = (".csv", ".csv.gz")
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 ALIKE = 0.7
 """A table with this share of a format's columns, not all of them, is a damaged one; with less it is of another kind."""
 
@@ -58,8 +60,19 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
             + ", ".join(sorted({f.name.partition(",")[0] for f in FORMATS})),
             hint="name CSV tables with commas, or folders that hold them",
         )
-    notes = tally.notes() + ([f"not read, no table of operators: {', '.join(sorted(skipped))}"] if skipped else [])
-    return Tables(rows=tuple(merged.rows()), notes=tuple(notes))
+    read = tuple(merged.rows())
+    notes = tally.notes() + _never_asked(read)
+    notes += [f"not read, no table of operators: {', '.join(sorted(skipped))}"] if skipped else []
+    return Tables(rows=read, notes=tuple(notes))
+
+
+def _never_asked(rows: Sequence[TableRow]) -> list[str]:
+    """A note on the words of a plain table under which no call of torch is looked up."""
+    own = {row.operator for row in rows if row.source == plain.SOURCE and not row.operator.startswith("aten.")}
+    if unknown := sorted(own - OPERATOR_DIMS.keys()):
+        return [f"no call of torch is looked up as {', '.join(unknown)}: a proxy uses none of these times "
+                "(docs/how-to/absent-device.md has the words)"]  # fmt: skip
+    return []
 
 
 def recognised(path: Path, *, asked: bool = True) -> Format | None:
@@ -79,6 +92,11 @@ def recognised(path: Path, *, asked: bool = True) -> Format | None:
         )
     if not asked:
         return None
+    if len(header) == 1 and (other := next((c for c in SEPARATORS if c in next(iter(header))), None)):
+        raise FileFormatError(
+            f"'{path}' is no table with commas",
+            cause=f"its fields are separated by {SEPARATORS[other]}", hint="use commas, and points in numbers",
+        )  # fmt: skip
     raise FileFormatError(
         f"'{path}' is no table of operators that is known",
         cause=f"its columns: {', '.join(sorted(header)[:12]) or 'none'}",
@@ -91,7 +109,7 @@ def csv_files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
     found: dict[Path, tuple[Path, bool]] = {}
     for path in paths:
         if path.is_dir():
-            for file in sorted(p for p in path.iterdir() if p.name.endswith(ENDINGS) and p.is_file()):
+            for file in sorted(p for p in path.iterdir() if p.name.lower().endswith(ENDINGS) and p.is_file()):
                 found.setdefault(file.resolve(), (file, False))
         elif path.is_file():
             found[path.resolve()] = (path, True)
