@@ -136,7 +136,8 @@ PLAIN = "operator,dtype,device,time_ms,m,n,k,tokens\ngemm,fp16,my card,0.5,64,12
 
 def test_a_plain_table(tmp_path: Path) -> None:
     """Spaces around fields and capital letters change nothing; a word that no call asks for is told."""
-    tables = read_all([write_table(tmp_path, "own.csv", PLAIN.replace(",", " , ").replace("gemm", "GEMM"))])
+    text = PLAIN.replace(",", " , ").replace("gemm", "GEMM")
+    tables = read_all([write_table(tmp_path, "own.csv", text)])
     gemm, magic = tables.rows
     assert [note for note in tables.notes if "no call of torch is looked up as magic:" in note]
     assert gemm.time_s == {"my-card": pytest.approx(0.5e-3)}
@@ -154,6 +155,7 @@ def test_a_plain_table(tmp_path: Path) -> None:
         (PLAIN.replace("time_ms,m", "time_ms,time_us"), "several columns of times"),
         (PLAIN.replace(",", ";"), "no table with commas\ncause: its fields are separated by semicolons"),
         (PLAIN.replace(",k,tokens", ",k,k"), "several columns k"),
+        (PLAIN.replace("device", "where"), "no table of operators that is known"),
         (AIC.replace("x900_sxm", "H100-SXM-80GB"), "two columns of times of nvidia-h100-sxm"),
         ("operator,dtype,device,time_s,m,n,k\n" + "gemm,fp32,x,4e6,4096,4096,4096\n", "not in the unit"),
         (
@@ -262,6 +264,12 @@ def test_devices_without_a_name_are_left_out_and_counted(tmp_path: Path, text: s
     tables = read_all([write_table(tmp_path, "t.csv", text)])
     assert any("the device's name" in note for note in tables.notes)
     assert all(device for row in tables.rows for device in row.time_s)
+
+
+def test_of_an_operator_of_ours_only_its_dims_are_looked_at(tmp_path: Path) -> None:
+    text = "operator,dtype,device,time_us,m,n,k,note\ngemm,fp16,x,5,7,8,9,the fast one\n"
+    (row,) = read_all([write_table(tmp_path, "t.csv", text)]).rows
+    assert dict(row.dims) == {"batch": 1, "m": 7, "n": 8, "k": 9}
 
 
 def test_a_plain_table_is_nobody_elses(tmp_path: Path) -> None:

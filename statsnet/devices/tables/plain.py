@@ -2,6 +2,7 @@
 
 One row is one operator on one device. The time may be `time_s`, `time_ms` or `time_us`. `variant` and `direction` may
 be given. All other columns are dims (whole numbers; an empty cell: this operator has no such dim, or its usual value).
+Of an operator of ours, columns that are none of its dims are not looked at.
 docs/how-to/absent-device.md lists each operator's dims.
 """
 
@@ -24,8 +25,8 @@ _WORDS = COLUMNS | UNITS.keys() | {"variant", "direction", "source"}
 
 
 def _dims(operator: str, record: Record, columns: list[str]) -> tuple[tuple[str, int], ...]:
-    given = {c: integers((record[c],))[0] for c in columns if record[c]}
     wanted = OPERATOR_DIMS.get(operator)
+    given = {c: integers((record[c],))[0] for c in columns if record[c] and (wanted is None or c in wanted)}
     if wanted is None:
         return tuple(given.items())
     if missing := [name for name in wanted if name not in given and name not in DEFAULTS]:

@@ -84,7 +84,8 @@ def recognised(path: Path, *, asked: bool = True) -> Format | None:
     header = set(header_of(path))
     if fitting := [f for f in FORMATS if f.columns <= header]:
         return max(fitting, key=lambda f: len(f.columns))
-    nearest = max(FORMATS, key=lambda f: len(f.columns & header) / len(f.columns))
+    near = plain.FORMATS if header & plain.UNITS.keys() else FORMATS
+    nearest = max(near, key=lambda f: len(f.columns & header) / len(f.columns))
     if len(nearest.columns & header) >= ALIKE * len(nearest.columns):
         lacks = ", ".join(sorted(nearest.columns - header))
         raise FileFormatError(
