@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,10 +172,29 @@ class Timed:
 
 
 def trait_of(operator: Operator) -> Trait:
-    """A variant that only lists shapes that broadcast is no kernel class of its own."""
+    """A variant that only lists shapes that broadcast is no kernel class of its own. A convolution's window is one:
+    libraries have kernels for products (1×1), for Winograd's tiles (3×3) and for larger windows."""
     row = operator.row
     variant = "broadcast" if row.variant.startswith("in ") else row.variant
-    sizes = tuple(math.log2(max(size, 0.5)) for _, size in row.dims)
+    dims = dict(row.dims)
+    sizes: Iterable[float] = dims.values()
+    if row.operator == "convolution":
+        variant, sizes = f"{variant} {_window(dims)}", _of_convolution(dims)
     return Trait(
-        operator=row.operator, kernel_class=(row.source, row.operator, row.dtype, variant, row.direction), sizes=sizes
-    )
+        operator=row.operator, kernel_class=(row.source, row.operator, row.dtype, variant, row.direction),
+        sizes=tuple(math.log2(max(size, 0.5)) for size in sizes),
+    )  # fmt: skip
+
+
+def _window(dims: Mapping[str, int]) -> str:
+    height, width = dims["kernel_h"], dims["kernel_w"]
+    if height == width == 3 and dims["stride_h"] == dims["stride_w"] == 1:
+        return "3x3"
+    return "1x1" if height * width == 1 else "small" if height * width <= 9 else "large"
+
+
+def _of_convolution(dims: Mapping[str, int]) -> tuple[float, ...]:
+    """Its sizes that change apart from each other: pixels of all images, channels, the window and the stride."""
+    stride = dims["stride_h"] * dims["stride_w"]
+    pixels = dims["batch"] * dims["in_h"] * dims["in_w"] / stride
+    return (pixels, dims["in_channels"], dims["out_channels"], dims["kernel_h"] * dims["kernel_w"], stride)

@@ -13,7 +13,8 @@ from benchmark_programs import Program
 from benchmarks.across.contestants import selected
 from benchmarks.across.figures import AcrossRow
 from benchmarks.across.grid_times import GridTimes
-from benchmarks.across.pairs import Pair, Timed
+from benchmarks.across.operator_selection import Trait
+from benchmarks.across.pairs import Pair, Timed, trait_of
 from benchmarks.across.suites import Member, Operator, Suite, resnet50, vgg16
 from benchmarks.across_gpus import compared
 from benchmarks.csv_tables import read
@@ -68,6 +69,18 @@ def test_a_device_that_is_only_evaluated_is_no_row() -> None:
     assert {DEVICES[3]} <= {d for p in pairs for d in (p.a, p.b)}
     assert all(DEVICES[3] in (p.a, p.b) and DEVICES[3] not in p.sample.rows for p in pairs)
     assert len(pairs) == 6
+
+
+def test_convolutions_of_one_window_are_of_one_kernel_class() -> None:
+    def trait(size: int, window: int, stride: int) -> Trait:
+        dims = (8, 64, size, size, 128, window, window, window // 2, window // 2, stride, stride, 1, 1, 1)
+        sizes = named("convolution", dims)
+        row = TableRow(source="miopen", operator="convolution", dtype="float32", dims=sizes, time_s={})
+        return trait_of(Operator(row=row, calls=1.0))
+
+    assert trait(56, 3, 1).kernel_class == trait(14, 3, 1).kernel_class
+    assert len({trait(56, *how).kernel_class for how in ((1, 1), (3, 1), (3, 2), (5, 1))}) == 4
+    assert trait(56, 3, 2).sizes[0] == trait(28, 3, 1).sizes[0]  # as many pixels of the output
 
 
 def test_a_suite_that_fits_has_no_error() -> None:
