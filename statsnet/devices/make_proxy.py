@@ -10,8 +10,9 @@ from typing import cast
 from statsnet.deadline import NEVER, Deadline
 from statsnet.devices.counted_dtypes import USUAL, CountsInDtype, dtype_asked
 from statsnet.devices.names import canonical_name, is_known
-from statsnet.devices.other_devices import other_devices
+from statsnet.devices.other_devices import known_share, other_devices
 from statsnet.devices.recorded_bench import PREFIX, RecordedBench, RecordedDevice, is_recorded, recorded_device
+from statsnet.devices.table_times import TableTimes
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
 from statsnet.measure.cache import MeasurementCache
@@ -32,6 +33,9 @@ from statsnet.synthesis.search import SearchLimits, SearchResult, search
 from statsnet.synthesis.study_storage import StudyStorage
 from statsnet.synthesis.synthesize import finish
 from statsnet.units import format_duration
+
+LITTLE = 0.5
+"""A record that knows less than this share of a mix's time is told of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +108,22 @@ class TargetDevice:
         )
         if recorded is None:
             return LiveBench(setup)
+        self._tell_unknown(mix, recorded)
         for member in mix.members:
             self._tell_own_times(member.signature, recorded)
         return RecordedBench(setup, recorded, lists=any(map(_steps_lists, mix.members)))
+
+    def _tell_unknown(self, mix: Mix, recorded: RecordedDevice) -> None:
+        """If a record from tables knows little of the mix."""
+        if not isinstance(recorded.model, TableTimes):
+            return
+        share = known_share(recorded.model, recorded.model, mix)
+        if share < LITTLE:
+            name = recorded.environment["device_name"]
+            self.options.note(
+                f"the record of {name} knows operators that take {share:.0%} of the mix's time: the rest is estimated "
+                f"from the rates that the device reached. statsnet device show {name} says what it lacks"
+            )
 
     def _tell_own_times(self, signature: Signature, recorded: RecordedDevice) -> None:
         """Where a member was measured on this very device: what its record says instead."""

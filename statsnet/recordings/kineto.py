@@ -90,9 +90,9 @@ def import_recording(
     if capture is not None:
         given, total = give_operators(graphs, capture)
         notes.append(f"{given} of {total} kernels of graphs have operators, from their capture")
-    elif graphs:
+    elif ran := sum(len(g.kernels) for g in graphs):
         notes.append(
-            f"{sum(len(g.kernels) for g in graphs)} kernels ran in graphs, without operators: give the recording in "
+            f"{ran} kernels ran in graphs, without operators: give the recording in "
             "which the graphs were captured with --capture"
         )
     arguments = [e.arguments for e in events.inside if isinstance(e, RecordedEvent)]

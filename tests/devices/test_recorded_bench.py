@@ -15,7 +15,7 @@ from synthesis_builders import TINY, few_jumps, measured, mix_of, moved, play, s
 from benchmarks.diagnostics import left_out_devices
 from statsnet.devices import record as recording
 from statsnet.devices import recorded_bench
-from statsnet.devices.device_record import save_record
+from statsnet.devices.device_record import DeviceRecord, save_record
 from statsnet.devices.kernel_model import KernelModel
 from statsnet.devices.make_proxy import MakeOptions, TargetDevice, open_bench, synthesize
 from statsnet.devices.record import FEWEST, chosen, record_device
@@ -297,14 +297,26 @@ def test_optimizers_of_blocks_step_as_those_of_the_members_do(lists: bool) -> No
     assert stepped and any(op.startswith("aten._foreach_") for op in stepped) == lists
 
 
+def notes_on(member: Signature, record: DeviceRecord, folder: Path) -> list[str]:
+    """What is told when a bench is made of a record for a mix of one member."""
+    notes: list[str] = []
+    recorded = table_device(record)
+    options = MakeOptions(device="recorded:h100", note=notes.append, cache=MeasurementCache(folder / "cache"))
+    device = TargetDevice(options=options, db=ProfilesDB(folder), environment=recorded.environment, recorded=recorded)
+    device.bench(mix_of(member))
+    return notes
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_member_that_was_measured_on_the_device_itself_is_told(known: bool, tmp_path: Path) -> None:
-    notes: list[str] = []
     (measurement,) = small_signature().measurements
     here = {**measurement.environment, "device_name": "NVIDIA H100 80GB HBM3" if known else "NVIDIA H200"}
     member = small_signature(measurements=(replace(measurement, environment=here),))
-    recorded = table_device(replace(gemm_record(), device="nvidia-h100-sxm"))
-    options = MakeOptions(device="recorded:h100", note=notes.append, cache=MeasurementCache(tmp_path / "cache"))
-    device = TargetDevice(options=options, db=ProfilesDB(tmp_path), environment=recorded.environment, recorded=recorded)
-    device.bench(mix_of(member))
-    assert [("NVIDIA H100 80GB HBM3" in note, "8 ms" in note) for note in notes] == [(True, True)] * known
+    notes = notes_on(member, replace(gemm_record(), device="nvidia-h100-sxm"), tmp_path)
+    own = [note for note in notes if "was measured on" in note]
+    assert [("NVIDIA H100 80GB HBM3" in note, "8 ms" in note) for note in own] == [(True, True)] * known
+
+
+def test_a_record_that_knows_nothing_of_the_mix_is_told(tmp_path: Path) -> None:
+    (note,) = notes_on(small_signature(), replace(gemm_record(), models=()), tmp_path)
+    assert "knows operators that take 0% of the mix's time" in note
