@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from statsnet.signatures.documents import texts_in
 from statsnet.signatures.model import Cluster
 
 SIDE_INPUTS = ("side_input", "side_input_keys_values")
@@ -99,6 +101,9 @@ class BlockKind(ABC):
     memory_bound: ClassVar[bool] = False
     """True if its time goes by what it reads and writes, whatever it computes."""
 
+    words: ClassVar[Mapping[str, Collection[str]]] = {}
+    """By argument: the texts that it may be. Some name functions of torch, and a file from elsewhere may name any."""
+
     @abstractmethod
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         """Full-size configuration for a run of operators tied by data flow; None if this kind cannot stand for the
@@ -167,6 +172,13 @@ class BlockKind(ABC):
             return index_range[0]
         shape: tuple[int, ...] = self.on_meta(config).shape  # type: ignore[assignment]
         return math.prod(shape)
+
+    def check(self, config: Config) -> None:
+        """Raises ValueError for a configuration that no block of this kind has, before it becomes source."""
+        for name, value in config.items():
+            for text in texts_in([value]):
+                if text not in self.words.get(name, ()):
+                    raise ValueError(f"{text!r} cannot stand in a network as the {name} of a block '{self.name}'")
 
     def arguments(self, config: Config) -> list[str] | None:
         """The constructor's arguments as source; None if they are the configuration's."""

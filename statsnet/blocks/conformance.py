@@ -25,6 +25,7 @@ def check_block_kind(kind: BlockKind, configs: list[Config]) -> None:
     for config in configs:
         for name, value in config.items():
             _require(_is_plain(value), kind, f"{name} is not made of numbers, names and tuples of them")
+        _check_words(kind, config)
         _check_forward(kind, config)
         _check_backward(kind, config)
         _check_source(kind, config)
@@ -42,6 +43,13 @@ def block_input(kind: BlockKind, config: Config, module: nn.Module) -> Tensor:
         return torch.arange(count) * 7 % rows
     shape: Any = module.shape
     return torch.randn(shape)
+
+
+def _check_words(kind: BlockKind, config: Config) -> None:
+    try:
+        kind.check(config)
+    except ValueError as error:
+        raise _unsound(kind, f"its `words` lack one: {error}") from error
 
 
 def _check_forward(kind: BlockKind, config: Config) -> None:

@@ -74,6 +74,9 @@ ACTIVATIONS = {
 }  # fmt: skip
 """ATen operator to the function of torch.nn.functional that runs it."""
 
+OF_ACTIVATIONS = {"activation": {"", *ACTIVATIONS.values()}}
+"""The texts of blocks that an activation may follow, by argument (see BlockKind.words)."""
+
 
 def activation_behind(motif: list[Cluster]) -> str:
     """The first activation after a motif's first operator, "" if there is none."""
@@ -96,6 +99,7 @@ class ConvKind(BlockKind):
     module = Conv
     mixes = True
     helpers = (side_input,)
+    words = OF_ACTIVATIONS
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -8,11 +8,12 @@ to the first and the last map alone, in a proxy of single convolutions to every 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, side_input
-from statsnet.blocks.conv import Conv, ConvKind, is_pointwise, output_map, same_library
+from statsnet.blocks.conv import OF_ACTIVATIONS, Conv, ConvKind, is_pointwise, output_map, same_library
 from statsnet.signatures.model import Cluster
 
 
@@ -46,11 +47,21 @@ class ConvChain(Block):
         return y
 
 
+MOST_LAYERS = 64
+"""A stranger's file may name any number, and each layer is a module."""
+
+
 class ConvChainKind(BlockKind):
     name = "conv_chain"
     module = ConvChain
     mixes = True
     helpers = (side_input, Conv)
+    words: ClassVar = {"activations": OF_ACTIVATIONS["activation"]}
+
+    def check(self, config: Config) -> None:
+        super().check(config)
+        if len(config["kernels"]) > MOST_LAYERS:
+            raise ValueError(f"{len(config['kernels'])} convolutions in one block")
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         """None: a motif ends at the next convolution (see `chained`)."""

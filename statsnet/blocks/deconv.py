@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided, per_axis, resized_map
-from statsnet.blocks.conv import activation_behind, normalized
+from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind, normalized
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
@@ -45,6 +45,7 @@ class DeconvKind(BlockKind):
     name = "deconv"
     module = Deconv
     mixes = True
+    words = OF_ACTIVATIONS
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

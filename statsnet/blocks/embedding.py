@@ -127,9 +127,14 @@ class EmbeddingKind(BlockKind):
         return config["indices"], config["rows"]
 
 
+MODES = {0: "sum", 1: "mean"}
+"""By the number that ATen gives them."""
+
+
 class EmbeddingBagKind(EmbeddingKind):
     name = "embedding_bag"
     module = EmbeddingBag
+    words: ClassVar = {"mode": MODES.values()}
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
@@ -143,7 +148,7 @@ class EmbeddingBagKind(EmbeddingKind):
             "width": width,
             "indices": bags * per_bag,
             "bags": bags,
-            "mode": {0: "sum", 1: "mean"}.get(first.args[4], "sum"),
+            "mode": MODES.get(first.args[4], "sum"),
             "skew": _zipf(first),
             "sparse": first.args[5] is True,
         }

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided
-from statsnet.blocks.conv import activation_behind
+from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec
@@ -50,6 +50,7 @@ class LinearKind(BlockKind):
     name = "linear"
     module = Linear
     mixes = True
+    words = OF_ACTIVATIONS
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

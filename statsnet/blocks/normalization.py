@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided
-from statsnet.blocks.conv import activation_behind
+from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
@@ -34,15 +35,19 @@ class Norm(Block):
         return y if self.activation is None else self.activation(y)
 
 
+NORMS = ("layer", "batch", "group")
+
+
 class NormKind(BlockKind):
     name = "norm"
     memory_bound = True
     module = Norm
     mixes = True
+    words: ClassVar = {"kind": NORMS, **OF_ACTIVATIONS}
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)
-        kind = next((k for k in ("layer", "batch", "group") if f"{k}_norm" in base), None)
+        kind = next((k for k in NORMS if f"{k}_norm" in base), None)
         if kind is None:
             return None
         shape = tuple(first.args[0]["shape"])

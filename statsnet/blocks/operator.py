@@ -111,6 +111,9 @@ class OperatorKind(BlockKind):
         others = {name for name in used if name in ("positive", "fraction")}
         return (spread, *(f for name, f in MADE_BY.items() if name in used or (others and name == "normal")))
 
+    def check(self, config: Config) -> None:
+        """Nothing: `arguments` checks each of its parts."""
+
     def arguments(self, config: Config) -> list[str] | None:
         return arguments_source(config)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -115,6 +115,7 @@ class PointwiseKind(BlockKind):
     name = "pointwise"
     memory_bound = True
     module = Pointwise
+    words: ClassVar = {"functions": FUNCTIONS}
     helpers = (side_input, FUNCTIONS)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:

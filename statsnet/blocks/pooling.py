@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -39,6 +41,7 @@ class PoolKind(BlockKind):
     name = "pool"
     memory_bound = True
     module = Pool
+    words: ClassVar = {"kind": ("max", "avg")}
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)

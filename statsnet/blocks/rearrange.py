@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -186,16 +186,20 @@ def _subscripted(shape: tuple[int, ...], indices: list[Any], total: int) -> Conf
     return {"shape": merged, "axis": leading, "count": count, "subscript": True}
 
 
+REDUCTIONS = ("sum", "mean", "amax", "amin")
+
+
 class ReduceKind(_ShapeKind):
     name = "reduce"
     module = Reduce
+    words: ClassVar = {"function": REDUCTIONS}
 
     def steady(self, config: Config) -> bool:
         return False  # sums grow and means shrink; extremes have one sign
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)
-        if base not in ("sum", "mean", "amax", "amin") or not is_tensor(first.args[0]):
+        if base not in REDUCTIONS or not is_tensor(first.args[0]):
             return None
         shape = tuple(first.args[0]["shape"])
         if not shape or not first.args[0]["dtype"].startswith(("float", "bfloat")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -45,6 +45,7 @@ class RecurrentKind(BlockKind):
     name = "recurrent"
     module = Recurrent
     mixes = True
+    words: ClassVar = {"cell": CELLS.values()}
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

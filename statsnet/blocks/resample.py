@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -73,6 +73,7 @@ MODES = {
 class ResizeKind(_MapKind):
     name = "resize"
     module = Resize
+    words: ClassVar = {"mode": MODES.values()}
 
     def steady(self, config: Config) -> bool:
         return math.prod(config["out"]) <= 64 * math.prod(config["size"])  # gradients are sums
@@ -99,21 +100,24 @@ class SampleKind(_MapKind):
         return {**config, "points": tuple(first.outputs[0]["shape"][2:]), "corners": first.args[4] is True}
 
 
+BORDERS = {"constant": "constant", "reflection": "reflect", "replication": "replicate"}
+
+
 class PadKind(_MapKind):
     name = "pad"
     module = Pad
+    words: ClassVar = {"mode": BORDERS.values()}
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)
         mode = "constant" if base == "constant_pad_nd" else base.partition("_pad")[0]
         config = _maps(first) if "_pad" in base else None
-        if config is None or mode not in ("constant", "reflection", "replication"):
+        if config is None or mode not in BORDERS:
             return None
         pads = tuple(first.args[1])
         if min(pads) < 0 or len(pads) > 2 * len(config["size"]):
             return None
-        names = {"constant": "constant", "reflection": "reflect", "replication": "replicate"}
-        return {**config, "pads": pads, "mode": names[mode]}
+        return {**config, "pads": pads, "mode": BORDERS[mode]}
 
 
 def _maps(cluster: Cluster) -> Config | None:

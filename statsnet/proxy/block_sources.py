@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,7 @@ from statsnet.blocks.base import Block, Config
 from statsnet.blocks.collective import SOURCES
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.proxy.towers import Placed
+from statsnet.signatures.documents import texts_in
 
 
 def reads_indices(placed: list[Placed]) -> bool:
@@ -30,7 +31,7 @@ def block_sources(placed: list[Placed], collectives: Sequence[Config]) -> str:
     for kind in kinds:
         for helper in kind.helpers_of([b.config for b in placed if b.kind == kind.name]):
             if isinstance(helper, dict):
-                used = {n for b in placed if b.kind == kind.name for n in _names(list(b.config.values()))}
+                used = {t for b in placed if b.kind == kind.name for t in texts_in(b.config.values())}
                 pieces.append(_table(kind.module, helper, used))
             else:
                 pieces.append(_source(helper))
@@ -46,14 +47,6 @@ def _find_source(item: Any) -> str:
 
 _source: Callable[[Any], str] = cache(_find_source)
 """Found once: finding it parses the whole file."""
-
-
-def _names(values: Iterable[Any]) -> set[str]:
-    """Every string in a configuration."""
-    strings: set[str] = set()
-    for value in values:
-        strings |= {value} if isinstance(value, str) else _names(value) if isinstance(value, tuple) else set()
-    return strings
 
 
 def _table(module: type, table: dict[str, Any], used: set[str]) -> str:

@@ -251,6 +251,7 @@ def _call(placed: Placed, count: int) -> Call:
     written = kind.arguments(placed.config)
     if written is not None:
         return _with_count_and_optimizer((module.__name__, [*written]), placed, count)
+    kind.check(placed.config)
     defaults = {n: p.default for n, p in inspect.signature(module).parameters.items()}
     in_order = sorted(placed.config, key=list(defaults).index)  # the block's order, not that of a spec file
     changed = [name for name in in_order if defaults[name] != placed.config[name]]

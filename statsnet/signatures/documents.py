@@ -56,14 +56,15 @@ class SpecMember:
     peak_bytes: Size | None = None
 
 
-def _texts_in(values: Iterable[Any]) -> Iterator[str]:
+def texts_in(values: Iterable[Any]) -> Iterator[str]:
+    """Every text within, keys included."""
     for value in values:
         if isinstance(value, str):
             yield value
         elif isinstance(value, dict):
-            yield from _texts_in(value.items())
+            yield from texts_in(value.items())
         elif isinstance(value, list | tuple):
-            yield from _texts_in(value)
+            yield from texts_in(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class SpecBlock:
     optimizer: Name | None
 
     def __post_init__(self) -> None:
-        for text in _texts_in(list(self.config.items())):
+        for text in texts_in(list(self.config.items())):
             if not re.fullmatch(r"-?\w*", text, re.ASCII):
                 raise ValueError(f"{text[:60]!r} is no word, and may become code")
 
@@ -126,6 +127,14 @@ class SpecCollective:
 MOST_COLLECTIVES = 100_000
 """Of one step: each is a module of the network."""
 
+MOST_PARTS = 300_000
+"""Numbers, texts and lists in the blocks of a spec: a few bytes of the file each, and 800 of memory as source."""
+
+
+def _parts_in(value: Any) -> int:
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return 1 + sum(map(_parts_in, held))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProxySpec:
@@ -156,6 +165,8 @@ class ProxySpec:
     )
 
     def __post_init__(self) -> None:
+        if sum(_parts_in(block.config) for tower in self.towers for block in tower.blocks) > MOST_PARTS:
+            raise ValueError(f"its blocks hold more than {MOST_PARTS} numbers")
         if sum(c.count for c in self.collectives or ()) > MOST_COLLECTIVES:
             raise ValueError(f"it has more than {MOST_COLLECTIVES} collectives")
         if self.simulation is None:

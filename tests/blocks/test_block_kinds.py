@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -108,6 +108,7 @@ def outside(x: Tensor) -> Tensor:
 class LeakyKind(BlockKind):
     name = "leaky"
     module = Leaky
+    words: ClassVar = {"fault": ("size", "gradient", "infinite", "huge", "name", "scale")}
 
     def from_motif(self, motif: list[Any]) -> None:
         return None
@@ -126,6 +127,7 @@ class LeakyKind(BlockKind):
         ("name", "'outside' is not defined"),
         ("scale", "scaled by 2 it reads 1.00"),
         ("not a name", "fault is not made of numbers, names"),
+        ("other", "'other' cannot stand in a network as the fault"),
     ],
 )
 def test_an_unsound_kind_is_told_what_is_wrong(fault: str, cause: str) -> None:

@@ -172,11 +172,22 @@ def test_any_kind_may_stand_several_times_in_a_row(write_source: Source, small_b
         {"dtype": "float32; import os"},
         {"towers": [Tower(blocks=(Placed(kind="reduce", config={"function": "a-b", "shape": (2,)}),))]},
         {"towers": [Tower(blocks=(Placed(kind="softmax", config={"shape": ("a b",)}),))]},
+        {"towers": [Tower(blocks=(Placed(kind="reduce", config={"function": "save", "shape": (2,), "axes": "x"}),))]},
     ],
 )
 def test_only_checked_data_becomes_code(changes: dict[str, Any], write_source: Source) -> None:
     with pytest.raises(ValueError, match="cannot stand in a network"):
         write_source(**{"mode": "inference", **changes})
+
+
+def test_a_kind_holds_no_words_but_its_own(small_blocks: list[Any]) -> None:
+    """Some name functions of torch: `save` would write a file."""
+    for name, config, _ in small_blocks:
+        kind = KINDS[name]
+        kind.check(config)
+        for argument in config if kind.arguments(config) is None else ():
+            with pytest.raises(ValueError, match="cannot stand in a network"):
+                kind.check({**config, argument: "save"})
 
 
 OPERATOR = {

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from statsnet.errors import FileFormatError
-from statsnet.signatures import gzipped, strict_json
+from statsnet.signatures import documents, gzipped, strict_json
 from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.conversion import typed
 from statsnet.signatures.gzipped import open_unpacked, read_unpacked
 from statsnet.signatures.model import Signature, SignatureFile
-from statsnet.signatures.storage import load_signature
+from statsnet.signatures.storage import load_signature, load_spec
 from statsnet.signatures.strict_json import check_parts, parse_json
 
 TENSOR: dict[str, Any] = {"shape": [2], "dtype": "float32"}
@@ -110,6 +110,16 @@ def test_a_file_of_many_lists_or_keys_is_not_read(text: str) -> None:
             check_parts(content, "x.json", 5)
     with pytest.raises(FileFormatError, match="too large"):
         parse_json('{"a":[' + "[]," * strict_json.MAX_PARTS + "0]}", "x.json")
+
+
+def test_a_spec_of_many_numbers_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes two characters there, and 800 bytes of memory once it is source."""
+    path = Path(__file__).parents[2] / "generated" / "recsys-cv-inference" / "spec.json"
+    load_spec(path)
+    monkeypatch.setattr(documents, "MOST_PARTS", 1000)
+    with pytest.raises(FileFormatError, match="not a valid") as refused:
+        load_spec(path)
+    assert refused.value.cause == "its blocks hold more than 1000 numbers"
 
 
 def test_a_small_file_does_not_unpack_to_a_huge_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

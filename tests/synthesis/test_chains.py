@@ -121,6 +121,11 @@ def test_odd_convolutions_are_in_no_chain(place: int, value: Any) -> None:
     assert load_of_target(target(odd, replace(sound, op="aten.mkldnn_convolution.default", args=()))).groups
 
 
+def test_a_chain_in_a_file_has_a_limit() -> None:
+    with pytest.raises(ValueError, match="100 convolutions"):
+        KINDS["conv_chain"].check({"kernels": (3,) * 100})
+
+
 def test_the_share_of_convolutions_that_read_what_others_write() -> None:
     """A network's first convolution is none of them; nor is one of a row by itself."""
     load = load_of_target(target(convolution(3, 8, 3), convolution(8, 16, 3)))
