@@ -1,10 +1,11 @@
-"""Which names of operators and kernels are public. Anybody may register operators in torch's namespaces, and print what
-looks like a library's log; so not the namespace decides but every word."""
+"""Which names of operators and kernels are public. Anybody may register operators in a library's namespace, and print
+what looks like a library's log; so not the namespace decides but every word, or the whole name."""
 
 from __future__ import annotations
 
 import functools
 import re
+from importlib import resources
 
 from statsnet.signatures.categories import CATEGORIES, base_name
 from statsnet.signatures.operators import ITEM_SIZE
@@ -48,13 +49,45 @@ def is_public_optimizer(name: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_public_op(op: str) -> bool:
-    """Whether this is `namespace.name.overload`, all of it known, and an operator that acts on tensors alone."""
+    """Whether this is `namespace.name.overload` of an operator that acts on tensors alone: in a namespace of torch's
+    own, of torch's words; in another library's, where anybody may register operators, one that the library owns."""
     if op == OPAQUE_OP:
         return True
     match = re.fullmatch(r"([a-z0-9_]+)\.([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)", op)
-    if match is None or match[1] not in OP_NAMESPACES or not words(match[2]) or match[2] in OPS_WITH_EFFECTS:
+    if match is None or not words(match[2]) or match[2] in OPS_WITH_EFFECTS:
         return False
-    return all(w in OP_WORDS or w in KERNEL_WORDS or w in SHORT_KERNEL_WORDS for w in words(f"{match[2]}_{match[3]}"))
+    library, name, overload = match.groups()
+    if library in OP_NAMESPACES:
+        return _has_known_words(f"{name}_{overload}")
+    return _is_of_library(library, name) and _has_known_words(overload)
+
+
+def _has_known_words(text: str) -> bool:
+    known = (w in OP_WORDS or w in KERNEL_WORDS or w in SHORT_KERNEL_WORDS for w in words(text))
+    return not _NUMBER.search(text) and all(known)
+
+
+_NUMBER = re.compile(r"\d{3}")
+"""No operator of torch has one in its name."""
+
+_FBGEMM_LOOKUP = re.compile(
+    r"(dense|split|ssd|int_nbit_split)_embedding(_(backward|nobag|uvm|caching|weighted|unweighted|vbe))*_codegen"
+    r"(_(forward|backward|lookup|function|grad|indice|weights|none|exact|approx|rowwise|partial|weighted|unweighted|vbe|gwd"
+    r"|adagrad|adam|lamb|lars|sgd|with|counter|cpu|cuda|pt2|kernel|meta|autograd))+"
+)
+"""FBGEMM makes one operator for each optimizer, each kind of table and each device."""
+
+
+@functools.cache
+def _operators_of_libraries() -> dict[str, frozenset[str]]:
+    """By namespace: the operators that a public library defines there, by their whole names."""
+    text = resources.files("statsnet.signatures").joinpath("public_operators.txt").read_text(encoding="utf-8")
+    return {library: frozenset(names) for library, *names in map(str.split, text.splitlines())}
+
+
+def _is_of_library(library: str, name: str) -> bool:
+    is_listed = name in _operators_of_libraries().get(library, ())
+    return is_listed or (library == "fbgemm" and _FBGEMM_LOOKUP.fullmatch(name) is not None)
 
 
 @functools.lru_cache(maxsize=4096)

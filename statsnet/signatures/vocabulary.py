@@ -7,10 +7,9 @@ import re
 OP_NAMESPACES = frozenset(
     {"aten", "prims", "inductor", "inductor_prims", "rngprims", "mkl", "mkldnn", "mkldnn_prepacked",
      "onednn", "quantized", "_quantized", "quantized_decomposed", "sparse", "c10d", "c10d_functional",
-     "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor", "fsdp", "torchvision", "torchaudio",
-     "torchao", "torch_nn", "fbgemm", "transformers", "xformers", "flash_attn", "bitsandbytes"}
+     "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor", "fsdp", "torch_nn"}
 )  # fmt: skip
-"""Operator namespaces of torch and of public libraries."""
+"""Operator namespaces of torch itself."""
 
 OPAQUE_OP = "custom.opaque.default"
 """Stands for every operator of another namespace: a customer's own."""

@@ -196,6 +196,26 @@ def test_operators_of_other_libraries_are_opaque() -> None:
     assert safe_op("fbgemm.acme_lookup.default") == "custom.opaque.default"
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["fbgemm.ads_ranker_v9", "fbgemm.sparse_attention_ranking_v9",
+     "fbgemm.split_embedding_codegen_lookup_acme_function", "torchvision.fused_attention", "xformers.linear",
+     "aten.linear_v9317", "quantized.attention_20271"],
+)  # fmt: skip
+def test_a_name_of_public_words_may_be_somebodys_own(name: str) -> None:
+    """In a library's namespace only its own operators keep their names; long numbers stand in none of torch's."""
+    assert safe_op(f"{name}.default") == "custom.opaque.default"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["torchvision.nms", "fbgemm.jagged_to_padded_dense", "fbgemm.dense_embedding_codegen_lookup_function",
+     "fbgemm.split_embedding_nobag_codegen_forward_unweighted_cuda", "xformers.efficient_attention_forward_cutlass"],
+)  # fmt: skip
+def test_operators_that_libraries_own_keep_their_names(name: str) -> None:
+    assert safe_op(f"{name}.default") == f"{name}.default"
+
+
 def test_operators_of_torch_keep_their_names() -> None:
     import torch.distributed
 
