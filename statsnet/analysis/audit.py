@@ -6,13 +6,16 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from statsnet.errors import StatsNetError
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.coarse import FEWEST_IN_A_MOTIF, MEMORY_STEP
+from statsnet.signatures.coarse_times import rounded_times
+from statsnet.signatures.collectives import kind_of
 from statsnet.signatures.data_counts import has_exact_count
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, Signature, Skew, round_autocast_share
 from statsnet.signatures.order import canonical_order
 from statsnet.signatures.privacy import assert_clean
@@ -117,6 +120,10 @@ def problems_of_signature(signature: Signature, coarse: Arguments | None = None)
             found.append(f"counts.clusters[{i}]: a list of tensors stands in an order that may be that of layers")
         if has_exact_count(cluster):
             found.append(f"counts.clusters[{i}]: a count that data decided is exact ({cluster.op})")
+    kinds = [(kind_of(c.op), c.phase) for c in clusters]
+    for i, known in enumerate(m.collectives for m in signature.measurements):
+        if known is not None and known != known.without_order(kinds):
+            found.append(f"measurements[{i}].collectives: places in the step tell the order of layers")
     return [*found, *(_not_coarse(signature) if signature.level == "coarse" else ())]
 
 
@@ -149,17 +156,11 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
     for i, motif in enumerate(() if is_sum else signature.motifs):
         if not is_binned_count(motif.count) or (motif.count < FEWEST_IN_A_MOTIF and len(motif.clusters) > 1):
             yield f"counts.motifs[{i}]: it is rare, or counted exactly"
+    if signature.inputs is not None:
+        yield "counts.inputs: how many different inputs there were is told"
     for i, measurement in enumerate(signature.measurements):
-        times = (*measurement.step_latency_s, *measurement.cluster_time_s, measurement.framework_time_s)
-        if (not is_sum and any(map(_has_more_digits, times))) or measurement.warmup_latency_s:
-            yield f"measurements[{i}]: times have more than two digits"
-        if (varies := measurement.variation) is not None and varies != varies.coarse():
-            yield f"measurements[{i}].variation: a deviation is exact"
-        kernels = measurement.gpu.kernels if measurement.gpu else ()
-        if any(k.grid or k.block or (not is_sum and _has_more_digits(k.time_s)) for k in kernels):
-            yield f"measurements[{i}].gpu.kernels: grids, blocks or exact times"
-        if (told := measurement.collectives) is not None and told != told.coarse():
-            yield f"measurements[{i}].collectives: exact times or places, or those of every process"
+        for name in _exact_fields(measurement, is_sum=is_sum):
+            yield f"measurements[{i}].{name}: it tells more than a coarse signature does"
 
 
 def _entries(arg: Any) -> list[dict[str, Any]]:
@@ -177,8 +178,20 @@ def _follows_from_sizes(cluster: Cluster) -> bool:
     return all(a is not None and math.isclose(a, b, rel_tol=1e-8) for a, b in zip(told, ought, strict=True))
 
 
-def _has_more_digits(value: float | None) -> bool:
-    return value is not None and value != rounded(value)
+OF_SUMS = frozenset(
+    {"step_latency_s", "cluster_time_s", "launches", "framework_time_s", "idle_time_s", "unexplained_share",
+     "coefficient_of_variation", "reference", "gpu"}
+)  # fmt: skip
+"""What an aggregate tells of a measurement with more digits than its members."""
+
+
+def _exact_fields(measurement: Measurement, *, is_sum: bool) -> Iterator[str]:
+    told, gpu = rounded_times(measurement, 1.0), measurement.gpu
+    for name in (field.name for field in fields(measurement)):
+        if getattr(measurement, name) != getattr(told, name) and not (is_sum and name in OF_SUMS):
+            yield name
+    if is_sum and gpu is not None and any(k.grid or k.block for k in gpu.kernels):
+        yield "gpu.kernels"
 
 
 PATH_OR_ADDRESS = re.compile(

@@ -61,11 +61,14 @@ def paced(measurement: Measurement, paces: Sequence[Pace], otherwise: float) -> 
 
 
 def _paced_gpu(gpu: GpuActivity, paces: Sequence[Pace], step: float) -> GpuActivity:
+    """Without grids and blocks already: what is added up now is rounded afterwards."""
     energy_j = gpu.power.energy_j_per_step
+    factors = [step if k.cluster is None else paces[k.cluster].time for k in gpu.kernels]
     return replace(
         gpu.scale_times(step),
         kernels=tuple(
-            replace(k, time_s=k.time_s * (step if k.cluster is None else paces[k.cluster].time)) for k in gpu.kernels
+            replace(k, grid=None, block=None, time_s=factor * k.time_s)
+            for k, factor in zip(gpu.kernels, factors, strict=True)
         ),
         power=replace(gpu.power, energy_j_per_step=None if energy_j is None else step * energy_j),
         counters=replace(gpu.counters, clusters={
