@@ -71,7 +71,7 @@ class StorageErrors:
         for secret in self.secrets:
             for form in (secret, quote(secret, safe="")):
                 text = text.replace(form, "***")
-        return text
+        return text[:_LONGEST]  # not before: a part of a secret is not found
 
 
 def is_failure(error: Exception) -> bool:
@@ -117,5 +117,5 @@ def _cause(error: BaseException) -> str:
         text = str((details() if callable(details) else None) or error) or text
         inner = getattr(error, "orig", None) or error.__cause__
         if inner is None:
-            return " ".join((text or type(error).__name__).split())[:_LONGEST]
+            return " ".join((text or type(error).__name__).split())
         error = inner

@@ -250,6 +250,13 @@ def test_an_address_is_shown_without_what_is_secret() -> None:
     assert study_storage("grpc://[::1]:13000").shown == "grpc://[::1]:13000"
 
 
+def test_no_part_of_a_password_is_shown_where_a_long_cause_is_cut() -> None:
+    errors = study_storage("postgresql://me:secret@there/d").errors
+    for before in range(290, 301):
+        cause = errors.cause_of(OSError("-" * before + "secret"))
+        assert len(cause) <= 300 and "s" not in cause
+
+
 @pytest.mark.parametrize(("module", "url"), [("psycopg", "postgresql://me@there/d"), ("grpc", "grpc://there:1")])
 def test_without_the_library(module: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
