@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,12 +21,16 @@ TIME_S = 2.0
 MEMORY_BYTES = 1 << 30
 """Beside what the process had before."""
 
+LOOKED_AT = 500
+"""After so many inputs it is asked again how much the process has."""
+
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = {
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod",
     "shutil.rmtree", "os.chown", "os.utime",
 }  # fmt: skip
 _NEVER = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "socket.bind"}
+_HEARD = frozenset({"open", *_CHANGES, *_NEVER})
 
 
 class TooSlow(BaseException):
@@ -48,20 +52,31 @@ class Failure:
 
 class Watch:
     """Runs a reader within the limits. Writing is allowed in `folder` alone. There is one in a process: what Python
-    tells of opened files cannot be unheard."""
+    tells of opened files cannot be unheard, and its limit of memory stays. That limit and the signal are set seldom, as
+    many inputs take less time than this does."""
 
     def __init__(self, folder: Path, time_s: float = TIME_S) -> None:
         self._folder = os.path.realpath(folder)
         self._watching = False
+        self._runs = 0
         self.slowest_s, self._time_s = 0.0, time_s
+        self._most_memory = resource.getrlimit(resource.RLIMIT_AS)[1]
+        signal.signal(signal.SIGPROF, self._too_slow)
         sys.addaudithook(self._hear)
 
     def run(self, read: Callable[[], object]) -> tuple[bool, Failure | None]:
         """Whether the input was taken in; and what the reader did wrong, if anything."""
-        before_s = _used_s()
+        if self._runs % LOOKED_AT == 0:
+            resource.setrlimit(resource.RLIMIT_AS, (_memory_bytes() + MEMORY_BYTES, self._most_memory))
+        self._runs += 1
+        before_s = time.process_time()
         try:
-            with self._limits():
+            self._watching = True
+            signal.setitimer(signal.ITIMER_PROF, self._time_s)
+            try:
                 read()
+            finally:
+                self._watching = False
             return True, None
         except StatsNetError:
             return False, None
@@ -76,27 +91,14 @@ class Watch:
         except Exception as error:
             return False, _failure("crash", error)
         finally:
-            self.slowest_s = max(self.slowest_s, _used_s() - before_s)
+            self.slowest_s = max(self.slowest_s, time.process_time() - before_s)
 
-    @contextlib.contextmanager
-    def _limits(self) -> Iterator[None]:
-        previous = signal.signal(signal.SIGPROF, _too_slow)
-        before = resource.getrlimit(resource.RLIMIT_AS)
-        with open("/proc/self/statm", encoding="ascii") as file:
-            have = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (have + MEMORY_BYTES, before[1]))
-        signal.setitimer(signal.ITIMER_PROF, self._time_s)
-        self._watching = True
-        try:
-            yield
-        finally:
-            self._watching = False
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            resource.setrlimit(resource.RLIMIT_AS, before)
-            signal.signal(signal.SIGPROF, previous)
+    def _too_slow(self, _number: int, _frame: object) -> None:
+        if self._watching:
+            raise TooSlow("it takes too long")
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self._watching:
+        if not self._watching or event not in _HEARD:
             return
         if event in _NEVER:
             raise Forbidden(f"{event}{arguments!r:.200}")
@@ -133,13 +135,10 @@ def _places(event: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
         yield path if isinstance(path, int) else os.path.join(os.fsencode(folder), os.fsencode(path))
 
 
-def _too_slow(_number: int, _frame: object) -> None:
-    raise TooSlow("it takes too long")
-
-
-def _used_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+def _memory_bytes() -> int:
+    """That this process has now."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
 
 
 def _failure(kind: str, error: BaseException) -> Failure:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from statsnet.errors import FileFormatError
-from statsnet.signatures.model import KIND, Signature
+from statsnet.signatures.model import KIND, Signature, SignatureFile
 from statsnet.signatures.storage import validate
 
 
@@ -23,7 +23,7 @@ def within_limits(build: Callable[[], Signature], name: str) -> Signature:
     recording's, for numbers that no step has: a step of 10^20 s, a tensor of 20 axes."""
     try:
         signature = build()
-        validate(signature.to_dict(), KIND)
+        validate(SignatureFile.of(signature).to_dict(), KIND)
     except (ValueError, OverflowError, FileFormatError) as error:
         raise FileFormatError(
             f"'{name}' holds numbers that cannot be",

@@ -82,19 +82,28 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def _compact(value: Any) -> str:
     kind = type(value)  # asking what else a value might be takes longer than writing it
-    if kind is float:
-        return number_text(value)
     if kind is str:
         return _quoted(value)
-    if kind is dict or (kind is not list and isinstance(value, Mapping)):
+    if kind is int:
+        return str(value)
+    if kind is float:
+        return number_text(value)
+    if kind is list:
+        return "[" + ",".join(map(_compact, value)) + "]"
+    if kind is bool or value is None:
+        return _CONSTANTS[value]
+    if kind is dict or isinstance(value, Mapping):
         return "{" + ",".join([f"{_key(k)}:{_compact(value[k])}" for k in sorted(value)]) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(_compact, value)) + "]"
-    if value is None or isinstance(value, (bool, str)):
+    if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, numbers.Real):
         return number_text(value)
-    raise TypeError(f"{type(value).__name__} is not plain data")
+    raise TypeError(f"{kind.__name__} is not plain data")
+
+
+_CONSTANTS = {None: "null", False: "false", True: "true"}
 
 
 def _key(key: Any) -> str:
