@@ -4,8 +4,8 @@
     python benchmarks/fidelity.py --kept FILE ... [--mixes MIX ...] [--settings SETTING,...]
 
 For each mix, mode and compression a proxy is made, unless --proxies holds one already. For the mixes of --others,
-other networks that may stand for them are made too (ways/baselines.py). A mix is a name such as
-'recommendation + vision' (suites.py) or spelled out.
+other networks that may stand for them are made too (ways/baselines.py); with --ways coarse, proxies of what signatures
+of level coarse tell. A mix is a name such as 'recommendation + vision' (suites.py) or spelled out.
 
 Every workload and every network then runs in fresh processes, one for the baseline and one for each setting, which take
 turns. A workload's run serves all mixes that it belongs to. After --rounds, more follow for those whose 95 % interval
@@ -33,7 +33,7 @@ from benchmarks import csv_tables
 from benchmarks.console import parser, report, start
 from benchmarks.fidelity_table import FidelityRow, fidelity_row, latest, markdown
 from benchmarks.suites import MACHINES, MIXES, SETTINGS, mix_text
-from benchmarks.ways.comparisons import OTHERS, PROXY, Comparison, Weighted, comparisons, plans
+from benchmarks.ways.comparisons import COARSE, OTHERS, PROXY, Comparison, Weighted, comparisons, plans
 from statsnet.environment import fingerprint
 from statsnet.evaluation.factors import Rounds, known_well
 from statsnet.measure.cache import MeasurementCache
@@ -136,8 +136,9 @@ def _options() -> argparse.Namespace:
 
 def _ways(text: str) -> list[str]:
     named = text.split(",")
-    if unknown := [name for name in named if name not in OTHERS]:
-        raise argparse.ArgumentTypeError(f"no way is called '{unknown[0]}'; there are {', '.join(OTHERS)}")
+    known = (*OTHERS, COARSE)
+    if unknown := [name for name in named if name not in known]:
+        raise argparse.ArgumentTypeError(f"no way is called '{unknown[0]}'; there are {', '.join(known)}")
     return named
 
 

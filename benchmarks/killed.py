@@ -59,7 +59,7 @@ FORK = multiprocessing.get_context("fork")
 """What a command imports first takes long and writes nothing: all of them begin behind it."""
 
 Forked = multiprocessing.context.ForkProcess
-AT_ONCE = 10
+AT_ONCE = 25
 """After so many the command must succeed once more, and the counts are written."""
 
 MOST_TRIES = 3

@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.suites import spelled_out
 from benchmarks.ways.baselines import NETWORKS, baseline_source, representatives
 from statsnet.devices.make_proxy import MakeOptions, prepare_proxy, synthesize
+from statsnet.environment.temporary import temporary_folder
 from statsnet.evaluation.factors import subjects_of
 from statsnet.evaluation.suite import suite_of
 from statsnet.measure.cache import MeasurementCache
@@ -18,11 +19,14 @@ from statsnet.measure.control import Control, Job
 from statsnet.measure.engine import Pool
 from statsnet.measure.rounds_log import RoundsLog, Subject
 from statsnet.measure.timing_tasks import Limits, TimedStep, TimeNetwork
+from statsnet.profiling.costs import cost_of
 from statsnet.progress import Progress, Report
 from statsnet.proxy.folder import open_proxy
 from statsnet.proxy.spec import write_proxy
 from statsnet.proxy.towers import Placed
+from statsnet.signatures.levels import coarsen
 from statsnet.signatures.mix_request import mix_slug
+from statsnet.signatures.storage import save_signature
 from statsnet.synthesis.problem import Problem, ProxyRequest
 from statsnet.workloads.settings import RUNTIME, Setting
 
@@ -36,6 +40,9 @@ REPRESENTATIVES = 3
 SUBSET = "subset"
 OTHERS = (SUBSET, *NETWORKS)
 """Other people's ways."""
+
+COARSE = "coarse"
+"""A proxy as whoever has the workloads' signatures at level `coarse` alone makes it: what that level costs."""
 
 Weighted = tuple[float, Subject]
 _Maker = Callable[[ProxyRequest, MakeOptions, Path], None]
@@ -116,8 +123,19 @@ def _baseline(choose: Callable[[Problem], list[tuple[Placed, int]]]) -> _Maker:
     return make
 
 
+def _of_coarse_signatures(request: ProxyRequest, options: MakeOptions, folder: Path) -> None:
+    members = prepare_proxy(request, options).target.members
+    with temporary_folder() as place:
+        files = [place / f"{number}.json" for number in range(len(members))]
+        for file, member in zip(files, members, strict=True):
+            save_signature(file, replace(coarsen(member.signature, "coarse", cost_of), workload=None))
+        text = ",".join(f"{file}:{member.weight!r}" for file, member in zip(files, members, strict=True))
+        _synthesize(replace(request, mix_text=text), options, folder)
+
+
 MAKERS: dict[str, _Maker] = {
     PROXY: _synthesize,
+    COARSE: _of_coarse_signatures,
     **{way: _baseline(choose) for way, choose in NETWORKS.items()},
 }
 """Way -> what makes its network, in a folder."""

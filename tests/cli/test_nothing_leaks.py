@@ -190,6 +190,8 @@ MADE_FROM_IT = (
     (["aggregate", "told.json:1", "other.json:1", "-o", "fleet.json"], 0),
     (["audit", "fleet.json"], 0),
     (["export", "told.json", "--format", "manifest", "-o", "exported"], 0),
+    (["device", "import", "told.json", "--device", "nvidia-h100-sxm", "-o", "record.json"], 0),
+    (["audit", "record.json"], 0),
     (["synthesize", "--mix", "told.json:1,told.json:2"], 2),
     (["coarsen", "fleet.json", "--level", "coarse", "-o", "."], 2),
 )
