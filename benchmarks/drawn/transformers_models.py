@@ -107,6 +107,8 @@ class _Draw:
                 setattr(config, key, _smaller(value))
             elif isinstance(value, int):
                 setattr(config, key, self._number(key, value, widths))
+            elif self.tiny and widths and isinstance(value, dict) and "mrope_section" in value:
+                setattr(config, key, {**value, "mrope_section": self._sections()})
             elif isinstance(value, str) and key in _ACTIVATIONS and self.activation:
                 setattr(config, key, self.activation)
             elif isinstance(value, list | tuple) and key == "depths":
@@ -119,6 +121,11 @@ class _Draw:
         for key in kinds if not self.tiny else ():
             setattr(config, key, getattr(config, key)[: self.layers])
         return config
+
+    def _sections(self) -> list[int]:
+        """Of half a head: places in time, height and width."""
+        of_space = self.head_dim * 3 // 16
+        return [self.head_dim // 2 - 2 * of_space, of_space, of_space]
 
     def _keep_one_of_each(self, config: Any, kinds: list[str]) -> None:
         """One layer of each kind that there is, in place of the first layers: a hybrid model stays one."""
