@@ -24,7 +24,7 @@ from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import event_overhead_s
-from statsnet.profiling.trace import StepFunction, captured, timed
+from statsnet.profiling.trace import LONG_STEP_S, StepFunction, captured, timed
 from statsnet.profiling.unseen import Unseen, largest, look_for_unseen, unseen_in
 from statsnet.profiling.unwatched_capture import look_nearer
 from statsnet.signatures.intervals import student_t
@@ -40,6 +40,8 @@ MOST_SKIPPED = 3
 does something every n-th step may never be captured when it does."""
 MOST_FOR_TIME = 24
 """Rounds for the time alone, once the work is known: a noisy machine would ask for all, and its interval is told."""
+LONGEST_FOR_TIME_S = 60.0
+"""Nor do rounds of slow steps go on for longer than this for the time alone."""
 
 SAMPLES = 5
 """The bare steps are averaged into this many samples, each of which stands for an average step."""
@@ -90,7 +92,8 @@ def trace_varying(
         return look_for_unseen(prepared(turn, 0), calls, device=device)[0]
 
     def both(draw: int) -> tuple[float, StepEvents]:
-        run()  # the capture and the profiler have left the caches to others
+        if not bare_s or bare_s[-1] < LONG_STEP_S:
+            run()  # the capture and the profiler have left the caches to others
         bare = timed(_drawn(turn, draw), device)()
         prepared(turn, draw)
         with profiling(device, record_shapes=True) as session:
@@ -115,8 +118,9 @@ def trace_varying(
         work.append(Work.of(calls))
         bare_s.append(step_s)
         report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
-        enough = draw + 1 >= FEWEST_ROUNDS and time.perf_counter() - begin >= min_time_s
-        if enough and is_known(_figures(work), bare_s) and not _lacks_rare_steps(join.variants, unseen):
+        taken_s = time.perf_counter() - begin
+        enough = draw + 1 >= FEWEST_ROUNDS and taken_s >= min_time_s
+        if enough and is_known(_figures(work), bare_s, taken_s) and not _lacks_rare_steps(join.variants, unseen):
             break
     # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
     repeatable = len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
@@ -124,11 +128,11 @@ def trace_varying(
     return _together(join, bare_s, work, device)
 
 
-def is_known(work: Sequence[float], time_s: Sequence[float]) -> bool:
-    """Whether the rounds tell the mean step's work, and its time as well as the machine allows."""
+def is_known(work: Sequence[float], time_s: Sequence[float], taken_s: float = 0.0) -> bool:
+    """Whether the rounds, which took so long, tell the mean step's work, and its time as well as the machine allows."""
     if _half_width(work) > PRECISE_MEAN:
         return False
-    return len(time_s) >= MOST_FOR_TIME or _half_width(time_s) <= PRECISE_MEAN
+    return len(time_s) >= MOST_FOR_TIME or taken_s > LONGEST_FOR_TIME_S or _half_width(time_s) <= PRECISE_MEAN
 
 
 def _lacks_rare_steps(captured_steps: Sequence[Variant], unseen: Sequence[Unseen]) -> bool:

@@ -199,6 +199,7 @@ def test_rounds_go_on_for_varying_work_and_not_for_a_noisy_machine() -> None:
     assert is_known(steady[:8], steady[:8])
     assert not is_known(steady[:22], noisy[:22])
     assert is_known(steady, noisy)
+    assert is_known(steady[:8], noisy[:8], taken_s=100.0), "slow steps"
     assert not is_known(varying, [1e-3] * 64)
 
 
