@@ -11,13 +11,14 @@ Looked up and moved
 An optimizer's work alone
     parameters
 Any pure operator of ATen
-    operator, operator_schema, operator_reading, operator_call, operator_sizes, operator_values, operator_source,
-    operator_spelling
+    operator, operator_schema, operator_reading, operator_call, operator_sizes, operator_trial, operator_values,
+    operator_source, operator_spelling
 Beside the kinds: what processes exchange
     collective
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from statsnet.blocks.attention import AttentionKind
 from statsnet.blocks.base import BlockKind, Config
@@ -38,7 +39,7 @@ from statsnet.blocks.resample import PadKind, ResizeKind, SampleKind
 from statsnet.blocks.scatter import ScatterAddKind
 from statsnet.blocks.softmax import SoftmaxKind
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import first_tensor
+from statsnet.signatures.operators import tensors_of
 
 KINDS: dict[str, BlockKind] = {
     kind.name: kind
@@ -63,15 +64,20 @@ def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
 
 def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
     """What a block's rule says of a motif; None if it counts on arguments of another form, as a softmax over an axis of
-    a tensor without axes, or if what it reads or writes is empty. A file from elsewhere may hold arguments that torch
-    could not have been called with."""
-    read, written = first_tensor(motif[0].args), first_tensor(motif[0].outputs)
-    if (read and 0 in read.shape) or (written and 0 in written.shape):
+    a tensor without axes, or if all that it reads or all that it writes is empty. A file from elsewhere may hold
+    arguments that torch could not have been called with."""
+    if any(map(_all_empty, (motif[0].args, motif[0].outputs))):
         return None
     try:
         return rule(motif)
     except (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError):
         return None
+
+
+def _all_empty(values: Iterable[Any]) -> bool:
+    """As no first part of what is concatenated is: a cache of keys begins empty."""
+    tensors = tensors_of(values)
+    return bool(tensors) and all(0 in tensor.shape for tensor in tensors)
 
 
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:

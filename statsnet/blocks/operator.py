@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from statsnet.blocks.base import BlockKind, Config
 from statsnet.blocks.operator_call import operands_of
 from statsnet.blocks.operator_reading import call_of
-from statsnet.blocks.operator_sizes import narrowed, resized, surely_runs
+from statsnet.blocks.operator_sizes import narrowed, resized
 from statsnet.blocks.operator_source import arguments_source, helpers_used
 from statsnet.blocks.operator_spelling import NAMESPACE, spelled
+from statsnet.blocks.operator_trial import surely_runs
 from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.model import Cluster
 

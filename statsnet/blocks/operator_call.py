@@ -3,7 +3,8 @@
 A configuration holds
     operator    the words of its name, ("tanh", "default")
     spelling    how the network calls it: "torch", "F" (torch.nn.functional), "method" or "aten"
-    operands    its tensors in order: (dtype, shape, strides); the network's dtype is "own", contiguous strides are ()
+    operands    its tensors in order: (dtype, shape, strides); the network's dtype is "own", contiguous strides are ().
+                Of one whose values decide how much is found, also the number that says it (signatures/found.py)
     arguments   its arguments in the schema's order, each one of
                 ("operand", place), ("operands", (place, ...)) where -1 is None, ("nothing",),
                 ("usual",) for the default, ("number", x), ("numbers", (x, ...)), ("infinity", sign), ("word", "mean"),
@@ -33,13 +34,14 @@ OF_MEMORY = ("pin_memory", "non_blocking")
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operand:
-    """One tensor of a call. `strides` are in elements."""
+    """One tensor of a call. `strides` are in elements; `found` is how much the operator finds by its values."""
 
     dtype: str
     shape: Shape
     strides: Shape
+    found: int | None = None
 
     @property
     def is_contiguous(self) -> bool:
@@ -61,7 +63,8 @@ class Operand:
     @property
     def entry(self) -> tuple[Any, ...]:
         """As an entry of a configuration."""
-        return self.dtype, self.shape, () if self.is_contiguous else self.strides
+        layout = self.dtype, self.shape, () if self.is_contiguous else self.strides
+        return layout if self.found is None else (*layout, self.found)
 
 
 def contiguous_strides(shape: Shape) -> Shape:
@@ -71,12 +74,14 @@ def contiguous_strides(shape: Shape) -> Shape:
 def operands_of(config: Config) -> list[Operand]:
     """Raises ValueError for what is no tensor."""
     operands = []
-    for dtype, shape, strides in config["operands"]:
+    for dtype, shape, strides, *found in config["operands"]:
         known = dtype == OWN or dtype in ITEM_SIZE
-        fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in (*shape, *strides))
-        if not (known and fits):
+        numbers = (*shape, *strides, *found)
+        fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in numbers)
+        if not (known and fits and len(found) <= 1):
             raise ValueError("an operand is no tensor")
-        operands.append(Operand(dtype=dtype, shape=tuple(shape), strides=tuple(strides) or contiguous_strides(shape)))
+        strides = tuple(strides) or contiguous_strides(shape)
+        operands.append(Operand(dtype, tuple(shape), strides, *found))
     return operands
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from statsnet.blocks.base import Config
 from statsnet.blocks.operator_call import OF_MEMORY, OWN
-from statsnet.blocks.operator_schema import INDEXING, runnable, type_of
-from statsnet.signatures.categories import base_name
+from statsnet.blocks.operator_schema import runnable, type_of
+from statsnet.signatures.found import MASKS, finds_by_values, found_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor, without_overflow
 from statsnet.signatures.tensor_lists import each_in_list
@@ -29,13 +29,15 @@ def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
         return None
     reader = _Reader(own_dtype=own_dtype, outputs=list(cluster.outputs), operands=[])
     schema = overload(name)._schema.arguments
-    if len(cluster.args) != len(schema):
+    asked = [a.name for a in overload(cluster.op)._schema.arguments]
+    if len(cluster.args) != len(asked):
         return None
+    given = dict(zip(asked, cluster.args, strict=True))
     try:
-        arguments = tuple(reader.argument(a, encoded) for a, encoded in zip(schema, cluster.args, strict=True))
+        arguments = tuple(reader.argument(a, given[a.name]) for a in schema)
     except _NotKnownError:
         return None
-    if len(reader.operands) > MOST_OPERANDS or _by_mask(name, arguments, reader.operands):
+    if len(reader.operands) > MOST_OPERANDS or not _finds_as_much(name, given, arguments, reader):
         return None
     if reader.operands:
         arguments = _main_first(reader.operands, arguments)
@@ -51,14 +53,23 @@ def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
     }
 
 
-def _by_mask(name: str, arguments: tuple[Any, ...], operands: list[tuple[Any, ...]]) -> bool:
-    """Whether an index is a mask, so that values decide how much is found. What is indexed may be one."""
-    if base_name(name).removesuffix("_") not in INDEXING:
+def _finds_as_much(name: str, given: dict[str, Any], arguments: tuple[Any, ...], reader: _Reader) -> bool:
+    """Note beside an operand how much the operator is to find by its values. False if it finds something, and its
+    shapes do not tell how much."""
+    if not finds_by_values(name, given):
+        return True
+    found = found_of(name, given, reader.outputs)
+    if found is None:
         return False
     schema = overload(name)._schema.arguments
-    entries = [entry for a, entry in zip(schema, arguments, strict=True) if a.name == "indices"]
-    places = [place for kind, *value in entries if kind == "operands" for place in value[0]]
-    return any(operands[place][0] in ("bool", "uint8") for place in places if place >= 0)
+    (entry,) = (entry for a, entry in zip(schema, arguments, strict=True) if a.name == found.argument)
+    if entry[0] == "operand":
+        places = [entry[1]]
+    else:
+        places = [place for place in entry[1] if place >= 0 and reader.operands[place][0] in MASKS]
+    for place in places:
+        reader.operands[place] = (*reader.operands[place], found.count)
+    return True
 
 
 def _main_first(operands: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -79,11 +90,11 @@ def _main_first(operands: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> 
 
 
 def _output(function: Any, outputs: list[Any]) -> int:
-    """The first result of numbers with a fraction, else the first that is there."""
+    """The first result of numbers with a fraction, else the first that is there and not empty."""
     returns = function._schema.returns
     if len(returns) == 1 and str(returns[0].type) == "Tensor":
         return -1
-    there = [i for i, o in enumerate(outputs) if o is not None]
+    there = [i for i, o in enumerate(outputs) if o is not None and 0 not in o["shape"]]
     return next((i for i in there if outputs[i]["dtype"].startswith(("float", "bfloat"))), there[0] if there else 0)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from statsnet.signatures.categories import base_name, categorize, is_metadata
+from statsnet.signatures.found import FINDING
 from statsnet.workloads.torch_operators import find_overload
 
 ARGUMENTS = frozenset({
@@ -21,10 +22,11 @@ REFUSED_TAGS = (
     torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape,
     torch.Tag.inplace_view,
 )  # fmt: skip
-"""Random numbers, and results whose shape or number depends on values."""
+"""Random numbers, and results whose shape or number depends on values: of FINDING, the shapes tell what values these
+are (signatures/found.py)."""
 
-INDEXING = frozenset({"index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl"})
-"""Their results depend on values only if an index is a mask."""
+BY_NUMBERS = frozenset({"_ctc_loss.default"})
+"""Shapes of their results depend on values, but those stand in lists of numbers."""
 
 BEYOND = (
     "_fft_",
@@ -71,17 +73,27 @@ def runnable(op: str) -> str | None:
 
 
 def _without_change(op: str) -> str | None:
-    """The overload that returns a new tensor: `aten.mul_.Tensor` -> `aten.mul.Tensor`."""
+    """The overload that returns a new tensor: `aten.mul_.Tensor` -> `aten.mul.Tensor`, `aten.cumsum.out` ->
+    `aten.cumsum.default`."""
     library, name, variant = op.split(".")
-    if not name.endswith("_") or name.endswith("__"):
+    if name.endswith("__"):
         return None
-    other = f"{library}.{name[:-1]}.{variant}"
-    function, changing = find_overload(other), find_overload(op)
+    changing = find_overload(op)
     assert changing is not None
-    if function is None or function._schema.is_mutable:
-        return None
-    same = [a.name for a in function._schema.arguments] == [a.name for a in changing._schema.arguments]
-    return other if same and _is_pure(function) else None
+    stem = name.removesuffix("_")
+    others = [variant] if stem != name else getattr(getattr(torch.ops, library), name).overloads()
+    for other in others:
+        function = find_overload(f"{library}.{stem}.{other}")
+        if function is None or function._schema.is_mutable or not _is_pure(function):
+            continue
+        if _signature(function) == _signature(changing):
+            return f"{library}.{stem}.{other}"
+    return None
+
+
+def _signature(function: Any) -> list[tuple[str, str]]:
+    """Names and types of what it reads, without tensors that it is only handed to write to."""
+    return [(a.name, type_of(a)) for a in function._schema.arguments if not a.is_out]
 
 
 def _is_known(op: str) -> bool:
@@ -95,7 +107,8 @@ def _is_known(op: str) -> bool:
 def _is_pure(function: Any) -> bool:
     name = function._schema.name.partition("::")[2].removesuffix("_")
     refused = [tag for tag in REFUSED_TAGS if tag in function.tags]
-    if refused and not (name in INDEXING and refused == [torch.Tag.dynamic_output_shape]):
+    told = name in FINDING or f"{name}.{function._overloadname}" in BY_NUMBERS
+    if refused and not (told and refused == [torch.Tag.dynamic_output_shape]):
         return False
     if any(type_of(a) not in ARGUMENTS for a in function._schema.arguments if a.name != "generator"):
         return False

@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
-import torch
-
 from statsnet.blocks.base import Config
-from statsnet.blocks.operator_call import Operand, contiguous_strides, name_of, operands_of, torch_arguments
-from statsnet.blocks.operator_source import argument_names, operand_sources
-from statsnet.blocks.operator_spelling import NAMESPACE, meta_operands
-from statsnet.blocks.operator_values import MADE_BY
+from statsnet.blocks.operator_call import Operand, contiguous_strides, name_of, operands_of
+from statsnet.blocks.operator_source import argument_names
+from statsnet.blocks.operator_trial import is_lax, may_run, result_shapes
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.partitions import ENDS
 from statsnet.signatures.strides import resized_strides
@@ -44,18 +40,6 @@ BY_INDEX = frozenset({
 
 WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
 """Arguments without a batch axis."""
-
-LARGEST_TRIED = 50_000
-"""Operators on more elements are not run to see whether they can be: the process that measures them finds out."""
-
-LARGEST_SURE = 2_000_000
-"""But up to so many elements, read and written, where nobody measures them before they stand in a network."""
-
-SLOW = ("linalg_", "_linalg_", "lu_", "triangular_solve", "cholesky", "cdist", "_cdist", "matrix_exp")
-"""How operators begin that take long on few elements."""
-
-SAFE_BACKWARD = frozenset({"select_backward", "slice_backward", "diagonal_backward", "unfold_backward"})
-"""Operators of autograd that check what they are given, but not without values."""
 
 SIZES = ("size", "sizes", "shape", "N", "C", "HxW", "num_weights", "normalized_shape", "output_size", "input_size",
          "input_sizes", "split_sizes", "rows", "end")  # fmt: skip
@@ -105,7 +89,7 @@ def _resized_groups(config: Config, places: frozenset[Place], factor: float) -> 
     length = operands[number].shape[axis]
     new = max(FEWEST, FEWEST * round(length * factor / FEWEST))
     changed = _with(config, operands, places, length, new, "")
-    return changed if new != length and _may_run(changed) else None
+    return changed if new != length and may_run(changed) else None
 
 
 def _resized_factory(config: Config, factor: float) -> Config | None:
@@ -152,15 +136,15 @@ def _changed(config: Config, place: Place, length: int) -> Config | None:
     """The operator with another length of one operand's axis, and of all that must change with it."""
     operands = operands_of(config)
     old = operands[place[0]].shape[place[1]]
-    before = _result_shapes(_key(config))
+    before = result_shapes(config)
     for places in _hypotheses(config, operands, place):
         changed = [_with(config, operands, places, old, length, numbers) for numbers in ("front", "back", "")]
         for tried in {str(c): c for c in changed}.values():
             if [o.layout for o in operands_of(tried)] != [o.layout for o in operands]:
                 continue
-            after = _result_shapes(_key(tried))
+            after = result_shapes(tried)
             fits = before is None or (after is not None and [len(s) for s in after] == [len(s) for s in before])
-            if fits and _may_run(tried):
+            if fits and may_run(tried):
                 return tried
     return None
 
@@ -178,7 +162,7 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
     if axis == 0 and base in BY_INDEX:
         yield frozenset(first)
     yield frozenset({place, *front})
-    if _is_lax(base):
+    if is_lax(base):
         return
     yield frozenset({place, *back})
     yield frozenset({place, *front, *back})
@@ -190,56 +174,13 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
         yield frozenset(first)
 
 
-def _is_lax(base: str) -> bool:
-    """Whether an operator may trust its caller, as those of autograd do, and read past the end of what does not fit."""
-    if base in SAFE_BACKWARD or base in ENDS:
-        return False
-    return "_backward" in base or base.startswith("_") or base.startswith(("mkldnn", "embedding"))
-
-
-def surely_runs(config: Config) -> bool:
-    """Whether it was tried with values. False for what might crash, take long, or is too large."""
-    return _surely_runs(_key(config))
-
-
-@lru_cache(maxsize=4096)
-def _surely_runs(key: tuple[Any, ...]) -> bool:
-    config = _config(key)
-    base = base_name(name_of(config))
-    # Without values, torch takes grouped products of bfloat16 alone.
-    results = () if base in ENDS else _result_shapes(key)
-    if results is None or _is_lax(base) or base.startswith(SLOW):
-        return False
-    count = sum(o.numel for o in operands_of(config)) + sum(map(math.prod, results))
-    return count <= LARGEST_SURE and _runs(config)
-
-
-def _may_run(config: Config) -> bool:
-    """False for what was tried with values, and does not run. True for large operands, and for what might crash: that
-    is for the process to find out that measures it."""
-    count, base = sum(o.numel for o in operands_of(config)), base_name(name_of(config))
-    is_large = count > (LARGEST_SURE if base in SAFE_BACKWARD else LARGEST_TRIED)
-    return is_large or _is_lax(base) or _runs(config)
-
-
-def _runs(config: Config) -> bool:
-    names = {**NAMESPACE, **MADE_BY}
-    try:
-        operands = [eval(text, names) for text in operand_sources(config)]  # of checked words and numbers
-        positional, keyword = torch_arguments(config, operands)
-        with torch.no_grad():
-            overload(name_of(config))(*positional, **keyword)
-    except Exception:  # its own check of its arguments
-        return False
-    return True
-
-
 def _with(
     config: Config, operands: list[Operand], places: frozenset[Place], old: int, new: int, numbers: str
 ) -> Config:
     """The configuration with these axes `new` / `old` times as long; with `numbers`, also lengths among arguments:
     those of axes that are counted from the "front", or from the "back"."""
-    entries = []
+    entries: list[Any] = []
+    told: dict[Any, Any] = {}
     for number, operand in enumerate(operands):
         shape = list(operand.shape)
         for axis in range(len(shape)):
@@ -250,14 +191,26 @@ def _with(
             if operand.is_contiguous
             else resized_strides(operand.shape, operand.strides, shape)
         )
-        entries.append(Operand(dtype=operand.dtype, shape=tuple(shape), strides=strides).entry)
-    arguments = config["arguments"]
+        found = _found(operand, shape, [operands[n].shape[a] for n, a in places if n != number], old, new)
+        told |= {("number", operand.found): ("number", found)}
+        entries.append(Operand(operand.dtype, tuple(shape), strides, found).entry)
+    schema = overload(name_of(config))._schema.arguments
+    named = zip(schema, config["arguments"], strict=True)
+    arguments = tuple(told.get(e, e) if a.name == "output_size" else e for a, e in named)
     if numbers:
-        schema = overload(name_of(config))._schema.arguments
         rank = len(operands[0].shape) if numbers == "back" else 0
         axes = {axis - rank for number, axis in places if number == 0}
         arguments = tuple(_lengths(a.name, e, axes, old, new) for a, e in zip(schema, arguments, strict=True))
     return {**config, "operands": tuple(entries), "arguments": arguments}
+
+
+def _found(operand: Operand, shape: list[int], others: list[int], old: int, new: int) -> int | None:
+    """How much is found in an operand of another shape: the same share. If another operand has as many rows, they
+    change together."""
+    if operand.found is None:
+        return None
+    larger = new / old if operand.found in others else math.prod(shape) / max(1, operand.numel)
+    return max(min(1, operand.found), round(operand.found * larger))
 
 
 def _lengths(name: str, entry: tuple[Any, ...], axes: set[int], old: int, new: int) -> tuple[Any, ...]:
@@ -271,30 +224,3 @@ def _lengths(name: str, entry: tuple[Any, ...], axes: set[int], old: int, new: i
         at_axes = [a % len(kept) for a in axes if -len(kept) <= a < len(kept) and kept[a] == old]
         return "numbers", tuple(new if i in at_axes else v for i, v in enumerate(kept))
     return entry
-
-
-def _key(config: Config) -> tuple[Any, ...]:
-    return config["operator"], config["operands"], config["arguments"], config["output"]
-
-
-def _config(key: tuple[Any, ...]) -> Config:
-    return dict(zip(("operator", "operands", "arguments", "output"), key, strict=True))
-
-
-@lru_cache(maxsize=4096)
-def _result_shapes(key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
-    """Shapes of the results, found without values; None if the operator does not run."""
-    results = results_without_values(_config(key))
-    return None if results is None else tuple(tuple(r.shape) for r in results)
-
-
-def results_without_values(config: Config) -> list[torch.Tensor] | None:
-    """The results on the meta device; None if the operator does not run there."""
-    try:
-        positional, keyword = torch_arguments(config, meta_operands(config))
-        with torch.no_grad():
-            result = overload(name_of(config))(*positional, **keyword)
-    except Exception:  # arguments that do not fit each other, or no kernel without values
-        return None
-    given = result if isinstance(result, (list, tuple)) else [result]
-    return [r for r in given if isinstance(r, torch.Tensor)]

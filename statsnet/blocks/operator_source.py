@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 import string
+from dataclasses import replace
 from typing import Any
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.operator_call import OWN, Operand, index_limit, name_of, operands_of
+from statsnet.blocks.operator_call import OWN, Operand, contiguous_strides, index_limit, name_of, operands_of
 from statsnet.blocks.operator_schema import type_of
 from statsnet.signatures.categories import base_name
+from statsnet.signatures.found import HOW
 from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
 from statsnet.signatures.partitions import parts_of
 from statsnet.signatures.strides import span, view_of
@@ -50,7 +53,7 @@ def arguments_source(config: Config) -> list[str]:
 def helpers_used(configs: list[Config]) -> set[str]:
     """Names of the functions that make the operands."""
     texts = [text for config in configs for text in operand_sources(config)]
-    return {text.partition("(")[0] for text in texts}
+    return {name for text in texts for name in re.findall(r"(\w+)\(", text)}
 
 
 def function_source(config: Config) -> str:
@@ -177,6 +180,8 @@ def argument_names(config: Config) -> list[str]:
 
 
 def _operand(base: str, name: str, operand: Operand, high: int) -> str:
+    if operand.found is not None:
+        return _finding(base, operand)
     if operand.dtype == "bool":
         return _made("flags", [], operand, "bool")
     if _is_floating(operand):
@@ -185,18 +190,37 @@ def _operand(base: str, name: str, operand: Operand, high: int) -> str:
     return _made("below", [high], operand, "int64")
 
 
+def _finding(base: str, operand: Operand) -> str:
+    """A call that makes values for which exactly as much is found."""
+    function = HOW.get(base, "hits")
+    usual, found = "bool" if function == "hits" else "int64", operand.found or 0
+    if operand.is_contiguous:
+        return _made(function, [found], operand, usual)
+    if 0 in operand.strides:  # what is expanded is made once
+        return _made(function, [found * math.prod(_stored(operand)[0]) // max(1, operand.numel)], operand, usual)
+    values = _made(function, [found], replace(operand, strides=contiguous_strides(operand.shape)), usual)
+    return f"torch.empty_strided({operand.shape}, {operand.strides}, dtype=torch.{_named(operand)}).copy_({values})"
+
+
+def _named(operand: Operand) -> str:
+    return "float32" if operand.dtype == OWN else operand.dtype
+
+
 def _is_floating(operand: Operand) -> bool:
     return operand.dtype == OWN or operand.dtype.startswith(("float", "bfloat", "complex"))
 
 
 def _made(function: str, first: list[int], operand: Operand, usual: str) -> str:
     """A call that makes a contiguous tensor, and the views that give it its strides."""
-    shape, then = operand.shape, ""
-    if not operand.is_contiguous:
-        if view := view_of(operand.shape, operand.strides):
-            shape, then = view.base, view.source
-        else:
-            shape = (span(operand.shape, operand.strides),)
-            then = f".as_strided({operand.shape}, {operand.strides})"
-    dtype = [] if operand.dtype == usual else [f"dtype=torch.{operand.dtype}"]
+    shape, then = _stored(operand)
+    dtype = [] if operand.dtype == usual else [f"dtype=torch.{_named(operand)}"]
     return f"{function}({', '.join([*map(str, (*first, *shape)), *dtype])}){then}"
+
+
+def _stored(operand: Operand) -> tuple[tuple[int, ...], str]:
+    """The shape of a contiguous tensor of which the operand is a view, and that view."""
+    if operand.is_contiguous:
+        return operand.shape, ""
+    if view := view_of(operand.shape, operand.strides):
+        return view.base, view.source
+    return (span(operand.shape, operand.strides),), f".as_strided({operand.shape}, {operand.strides})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from statsnet.workloads.found_values import FOUND_BY
+
 
 def normal(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
     """Numbers of both signs."""
@@ -36,4 +38,4 @@ def bags(length: int, count: int, dtype: torch.dtype = torch.int64) -> Tensor:
     return (torch.arange(count) * length).to(dtype)
 
 
-MADE_BY = {function.__name__: function for function in (normal, positive, fraction, below, flags, bags)}
+MADE_BY = {function.__name__: function for function in (normal, positive, fraction, below, flags, bags)} | FOUND_BY

@@ -11,6 +11,7 @@ from torch import Tensor
 from statsnet.blocks.base import Block, BlockKind, Config, divided, side_input
 from statsnet.blocks.pointwise import divide_leading
 from statsnet.signatures.categories import base_name
+from statsnet.signatures.found import MASKS
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
 from statsnet.signatures.tensor_lists import each_in_list
@@ -139,7 +140,7 @@ class ConcatKind(_ShapeKind):
         out = first.outputs[0]
         if not out["dtype"].startswith(("float", "bfloat")):
             return None
-        pieces = len(tensors_of(first.args[:1]))
+        pieces = sum(0 not in piece.shape for piece in tensors_of(first.args[:1]))
         shape = tuple(out["shape"])
         axis = (first.args[1] if len(first.args) > 1 else 0) % len(shape)
         if pieces < 2 or shape[axis] < pieces:
@@ -160,7 +161,9 @@ class GatherKind(_ShapeKind):
         if not shape or not total or not first.args[0]["dtype"].startswith(("float", "bfloat")):
             return None
         if base == "index":
-            return _subscripted(shape, first.args[1]["tensors"], total)
+            entries = list(each_in_list(first.args[1]["tensors"]))
+            by_mask = any(entry["dtype"] in MASKS for entry in entries if entry is not None)
+            return None if by_mask else _subscripted(shape, entries, total)  # a mask is searched first
         axis = int(first.args[1]) % len(shape)
         return {"shape": shape, "axis": axis, "count": max(1, total * shape[axis] // math.prod(shape))}
 
@@ -174,11 +177,10 @@ class GatherKind(_ShapeKind):
         return {**config, "shape": (kept, *rest), "count": count}
 
 
-def _subscripted(shape: tuple[int, ...], indices: list[Any], total: int) -> Config:
+def _subscripted(shape: tuple[int, ...], entries: list[Any], total: int) -> Config:
     """x[:, i, j] with any number of leading axes. Indexed axes are merged into one, and so are the axes after them."""
-    entries = list(each_in_list(indices))
     leading = next((axis for axis, entry in enumerate(entries) if entry is not None), 0)
-    covered = sum(len(e["shape"]) if e["dtype"] == "bool" else 1 for e in entries if e is not None)
+    covered = sum(entry is not None for entry in entries)
     before, after = shape[:leading], shape[leading + covered :]
     picked = math.prod(shape[leading : leading + covered])
     count = max(1, total // max(1, math.prod(before + after)))

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 
 from statsnet.signatures.categories import base_name
+from statsnet.signatures.found import Found, finds_by_values, found_of
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, is_tensor, without_overflow
 from statsnet.signatures.partitions import parts_of
 from statsnet.signatures.tensor_lists import each_in_list
+from statsnet.workloads.found_values import FOUND_BY
 from statsnet.workloads.torch_operators import overload
 
 PACKED = "aten._pack_padded_sequence.default"
@@ -28,6 +30,8 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
     """Positional and keyword arguments with made-up values: normal floats, indices within bounds."""
     schema = overload(cluster.op)._schema.arguments
     high = bound_of(cluster.op, cluster.args)
+    given = {argument.name: encoded for argument, encoded in zip(schema, cluster.args, strict=False)}
+    found = found_of(cluster.op, given, cluster.outputs) if finds_by_values(cluster.op, given) else None
     positional: list[Any] = []
     keyword: dict[str, Any] = {}
     for argument, encoded in zip(schema, cluster.args, strict=False):
@@ -40,6 +44,8 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
             value = _divided(value, argument.name, cluster)
         if isinstance(value, torch.Tensor) and value.is_floating_point() and base_name(cluster.op) in OF_CHANCES:
             value = value.abs().clamp(max=1.0)
+        if found is not None and argument.name == found.argument:
+            value = _finding(value, found)
         if argument.name == "offset2bag" and value is not None:
             value = _bags_of_indices(value, cluster)
         if cluster.op == PACKED and argument.name == "lengths":
@@ -71,6 +77,17 @@ def _divided(given: torch.Tensor, name: str, cluster: Cluster) -> torch.Tensor:
     if parts is None:
         return given
     return (torch.arange(given.numel(), device=given.device) * parts[1] + parts[0]).to(given.dtype).view(given.shape)
+
+
+def _finding(given: Any, found: Found) -> Any:
+    """A tensor, or the masks of a list of indices, with values for which an operator finds as much."""
+    if isinstance(given, list):
+        return [_finding(each, found) if each is not None and each.dtype in (torch.bool, torch.uint8) else each
+                for each in given]  # fmt: skip
+    if given.device.type == "meta":
+        return given
+    made = FOUND_BY[found.how](found.count, *given.shape, dtype=given.dtype).to(given.device)
+    return made if given.is_contiguous() or 0 in given.stride() else given.copy_(made)
 
 
 def _packed_lengths(lengths: torch.Tensor, cluster: Cluster) -> torch.Tensor:

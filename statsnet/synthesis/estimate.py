@@ -7,7 +7,7 @@ import math
 from statsnet.blocks import KINDS, Config
 from statsnet.blocks.base import SIDE_INPUTS
 from statsnet.blocks.operator_call import encoded_arguments, name_of
-from statsnet.blocks.operator_sizes import results_without_values
+from statsnet.blocks.operator_trial import results_without_values
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.encode import encode_tensor
 from statsnet.signatures.operators import bytes_of

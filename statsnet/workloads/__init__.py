@@ -10,7 +10,9 @@ From a name to a model on a device
 A step
     step, stepping, renewal, trees, tree_copies
 Counted without memory
-    fakes, compressed_fakes, torch_operators
+    fakes, compressed_fakes
+Operators by themselves
+    torch_operators, found_values
 """
 
 from statsnet.workloads.building import DTYPES, BuiltWorkload, build

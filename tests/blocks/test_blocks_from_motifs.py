@@ -227,8 +227,14 @@ def test_subscripts_merge_the_axes_they_cover(motifs: Motifs) -> None:
     again, _ = recognised(lambda: block(x), motifs, "gather")
     assert (again.op, again.outputs) == (first.op, first.outputs)
     mask = torch.tensor([True, False, True])
-    _, masked = recognised(lambda: x[:, mask], motifs, "gather")
-    assert masked == {"shape": (2, 3, 3), "axis": 1, "count": 2, "subscript": True}
+    ((*_, by_mask),) = motifs(lambda: x[:, mask])
+    assert recognise([by_mask]) is None, "it is searched first, which another block does"
+
+
+def test_a_cache_that_begins_empty_is_no_piece(motifs: Motifs) -> None:
+    empty, keys = torch.ones(0), r(2, 4, 3, 5)
+    _, config = recognised(lambda: torch.cat([empty, keys, keys], -2), motifs, "concat")
+    assert config == {"shape": (2, 4, 6, 5), "axis": 2, "pieces": 2}
 
 
 def test_layer_norm_over_two_axes(motifs: Motifs) -> None:

@@ -98,6 +98,9 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: torch.zeros(64, 4),
         "lambda x: torch.zeros([64, 4], dtype=torch.float32, device=x.device)",
     ),
+    "a cache that is empty at first": (
+        lambda: torch.cat([torch.ones(0), torch.ones(8, 4, 3)], -2), "lambda x, a: torch.cat([a, x], -2)",
+    ),
     "in place, always alike": (lambda: torch.ones(8, 3).copy_(torch.ones(3)), "lambda x, a: x.copy_(a)"),
     "in place, growing": (lambda: torch.ones(8, 3).mul_(2.0), "lambda x: torch.mul(x, 2.0)"),
 }  # fmt: skip
@@ -140,7 +143,7 @@ def test_a_weight_is_narrowed_once_there_are_few_rows() -> None:
 @pytest.mark.parametrize(
     "op",
     [
-        "aten.from_file.default", "aten.set_.source_Storage", "aten.bernoulli.default", "aten.nonzero.default",
+        "aten.from_file.default", "aten.set_.source_Storage", "aten.bernoulli.default",
         "aten._local_scalar_dense.default", "aten.view.default", "aten.resize_.default", "aten._fused_adam_.default",
         "aten._foreach_add_.List", "aten.__class__.default", "c10d.allreduce_.default", "custom.opaque.default",
         "aten.no_such.default", "aten.normal_.default", "aten.unique_dim.default", "aten._pin_memory.default",
@@ -150,9 +153,59 @@ def test_what_is_not_pure_computation_on_tensors_is_no_block(op: str) -> None:
     assert runnable(op) is None
 
 
-def test_a_mask_as_an_index_is_refused() -> None:
-    (call,) = [c for c in calls_in(lambda: torch.ones(5)[torch.ones(5) > 0]) if c.op == "aten.index.Tensor"] or [None]
-    assert call is None or KIND.of_call(cluster_of(call), "float32") is None
+MASK = torch.arange(40) % 5 == 0
+"""Eight of its entries are true."""
+
+FOUND: dict[str, Callable[[], Any]] = {
+    "rows": lambda: torch.randn(40, 16)[MASK],
+    "columns": lambda: torch.randn(3, 40)[:, MASK],
+    "pairs of whole numbers": lambda: torch.arange(80).view(2, 40)[:, MASK],
+    "by a mask of two axes": lambda: torch.randn(4, 10, 16)[MASK.view(4, 10)],
+    "by a mask of rows and a column": lambda: torch.randn(40, 16)[MASK, torch.tensor([3])],
+    "written rows": lambda: torch.zeros(40, 16).index_put_([MASK], torch.ones(8, 16)),
+    "added rows": lambda: torch.zeros(40, 16).index_put_([MASK], torch.ones(8, 16), accumulate=True),
+    "one row, wherever found": lambda: torch.zeros(40, 16).index_put_([MASK], torch.ones(16)),
+    "selected": lambda: torch.randn(40).masked_select(MASK),
+    "selected by a mask of rows": lambda: torch.randn(40, 16).masked_select(MASK[:, None]),
+    "selected by a mask of all rows": lambda: torch.randn(3, 40).masked_select(MASK[None].expand(3, 40)),
+    "places": lambda: MASK.view(4, 10).nonzero(),
+    "places of numbers": lambda: (torch.randn(40) * MASK).nonzero(),
+    "repeats": lambda: torch.repeat_interleave(torch.tensor([5, 0, 3, 20])),
+    "repeats, as told": lambda: torch.repeat_interleave(torch.tensor([5, 0, 3, 20]), output_size=28),
+    "repeats of a column": lambda: torch.repeat_interleave(torch.tensor([[1, 9], [2, 9]])[:, 0]),
+    "distinct": lambda: torch.unique(torch.arange(40) % 8),
+    "runs": lambda: torch.unique_consecutive(torch.arange(40) // 5),
+    "counts": lambda: torch.bincount(torch.arange(40) % 8),
+}
+"""Operators that find as much as the values of a tensor tell them."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_as_much_is_found_as_in_the_model_and_the_same_share_in_other_sizes(name: str) -> None:
+    asked, config = rebuilt(FOUND[name])
+    ran = run(config)
+    assert (ran.op, layouts(ran.args), ran.outputs) == (asked.op, layouts(asked.args), asked.outputs)
+    larger = KIND.scaled(config, 0.5)
+    assert larger is not None
+    assert TensorSpec.from_dict(run(larger).outputs[0]).numel == 2 * TensorSpec.from_dict(asked.outputs[0]).numel
+
+
+def test_a_loss_of_sequences_runs_at_its_lengths() -> None:
+    scores, labels = torch.randn(9, 2, 5).log_softmax(-1), torch.ones(2, 3, dtype=torch.int64)
+    asked, config = rebuilt(lambda: F.ctc_loss(scores, labels, (9, 7), (3, 2), reduction="none"))
+    assert run(config).outputs == asked.outputs
+
+
+def test_what_is_written_into_a_tensor_is_written_into_a_new_one() -> None:
+    _, config = rebuilt(lambda: torch.cumsum(torch.ones(8, 3), 0, out=torch.ones(8, 3)))
+    assert KIND.arguments(config)[0] == "lambda x: torch.cumsum(x, 0)"
+    assert run(config).op == "aten.cumsum.default"
+
+
+def test_where_nothing_tells_how_much_a_mask_finds_there_is_no_block() -> None:
+    rows, places = MASK.clone(), torch.zeros(8, 8, dtype=torch.int64)
+    (*_, call) = calls_in(lambda: torch.randn(40, 16)[rows, places])
+    assert KIND.of_call(cluster_of(call), "float32") is None
 
 
 @pytest.mark.parametrize(

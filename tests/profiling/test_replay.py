@@ -191,6 +191,28 @@ def test_groups_of_a_product_end_with_the_rows() -> None:
     assert positional[2].tolist() == [16, 32, 48]
 
 
+MASK = torch.arange(40) % 5 == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda: torch.ones(40, 3)[MASK], "index"),
+        (lambda: torch.zeros(40, 3).index_put_([MASK], torch.ones(8, 3)), "index_put_"),
+        (lambda: torch.ones(40, 3).masked_select(MASK[:, None]), "masked_select"),
+        (lambda: MASK.view(8, 5).t().nonzero(), "nonzero"),
+        (lambda: torch.repeat_interleave(torch.tensor([5, 0, 3])), "repeat_interleave"),
+        (lambda: torch.unique(torch.arange(40) % 8), "_unique2"),
+    ],
+)
+def test_a_replayed_operator_finds_as_much(function: object, name: str) -> None:
+    item = only(function, name)
+    positional, keyword = arguments(item, "cpu")
+    result = overload(item.op)(*positional, **keyword)
+    first = result if isinstance(result, torch.Tensor) else result[0]
+    assert list(first.shape) == item.outputs[0]["shape"]
+
+
 def test_infinite_and_dtype_arguments_are_restored() -> None:
     item = only(lambda: torch.ones(3).masked_fill(torch.tensor([True, False, True]), -math.inf), "masked_fill")
     positional, _ = arguments(item, "cpu")

@@ -55,6 +55,12 @@ def operator(
     }
 
 
+BY_MASK = {
+    "operator": ("index", "Tensor"), "spelling": "aten", "operands": (("own", (8, 16), ()), ("bool", (8,), (), 3)),
+    "arguments": (("operand", 0), ("operands", (1,))), "output": -1,
+}  # fmt: skip
+"""Three rows of eight."""
+
 SMALL: list[tuple[str, dict[str, Any], int]] = [
     ("parameters", {"shape": (24, 4), "rows_read": 10}, 2),
     ("conv", {**CONV, "norm": True, "residual": True, "activation": "relu", "groups": 1}, 3),
@@ -88,6 +94,7 @@ SMALL: list[tuple[str, dict[str, Any], int]] = [
     ("operator", operator("bmm.default", ((2, 8, 16), ()), ((2, 16, 4), (64, 1, 16)), spelling="torch"), 1),
     ("operator", operator("tanh_backward.default", ((8, 16), (0, 1)), ((8, 16), ())), 1),
     ("operator", operator("argmax.default", ((8, 16), ()), more=(("number", 1),), spelling="torch"), 1),
+    ("operator", BY_MASK, 1),
 ]
 """Kind, configuration and how often; every kind of block is there."""
 
