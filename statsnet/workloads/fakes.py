@@ -19,8 +19,7 @@ from statsnet.workloads.compressed_fakes import (
     is_compressed,
     with_stored_elements,
 )
-
-aten = torch.ops.aten
+from statsnet.workloads.torch_operators import find_overload
 
 
 class SparseFakeTensorMode(FakeTensorMode):
@@ -161,11 +160,13 @@ def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, *, i
     )
 
 
-RULES: dict[Any, Callable[..., torch.Tensor | None]] = {
-    aten.add_.Tensor: _add_,
-    aten.clone.default: _clone,
-    aten._coalesce.default: _coalesce,
-    aten.sparse_mask.default: _sparse_mask,
-    aten._embedding_bag_backward.default: _embedding_bag_backward,
-    aten._grouped_mm.default: _grouped_mm,
+_BY_NAME: dict[str, Callable[..., torch.Tensor | None]] = {
+    "aten.add_.Tensor": _add_,
+    "aten.clone.default": _clone,
+    "aten._coalesce.default": _coalesce,
+    "aten.sparse_mask.default": _sparse_mask,
+    "aten._embedding_bag_backward.default": _embedding_bag_backward,
+    "aten._grouped_mm.default": _grouped_mm,
 }
+RULES = {function: rule for name, rule in _BY_NAME.items() if (function := find_overload(name)) is not None}
+"""By operator; older versions of torch lack some."""
