@@ -8,6 +8,7 @@ and computing is any other kernel.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -123,17 +124,26 @@ def _moves_data(event: Event) -> bool:
 
 def _with_works(collectives: Mapping[int, Event], works: Sequence[Event]) -> dict[int, Span]:
     """For each call, the time from it to the end of its work. Works of one operation begin in the order of its calls,
-    once a thread is free."""
+    once a thread is free. A reduce-scatter may have several: a sum that no call waits for is of the last one before."""
     waiting = sorted(collectives.items(), key=lambda item: item[1].start_ns)
     spans = {i: (event.start_ns, event.end_ns) for i, event in waiting}
+    scattered: list[tuple[int, Event]] = []
     for work in works:
-        does = _DONE_BY.get(work.name.partition(":")[2])
-        for place, (i, event) in enumerate(waiting):
-            if event.start_ns <= work.start_ns and (does is None or kind_of(_operator(event)) in does):
-                spans[i] = (event.start_ns, max(event.end_ns, work.end_ns))
-                del waiting[place]
-                break
+        found = next((each for each in waiting if _may_do(work, each[1])), None)
+        if found is not None:
+            waiting.remove(found)
+            scattered += [found] if kind_of(_operator(found[1])) == "reduce_scatter" else []
+        else:
+            found = next((each for each in reversed(scattered) if _may_do(work, each[1])), None)
+        if found is not None:
+            begin, end = spans[found[0]]
+            spans[found[0]] = (begin, max(end, work.end_ns))
     return spans
+
+
+def _may_do(work: Event, call: Event) -> bool:
+    does = _DONE_BY.get(work.name.partition(":")[2])
+    return call.start_ns <= work.start_ns and (does is None or kind_of(_operator(call)) in does)
 
 
 def _computing(step: StepEvents, matched: Mapping[int, Event]) -> Iterable[Span]:
@@ -185,22 +195,24 @@ def _length(spans: Iterable[Span]) -> int:
     return sum(end - start for start, end in spans)
 
 
-def mean_waits(steps: Iterable[Sequence[Wait]]) -> list[Wait]:
-    """For each call, its mean over several profiled steps that made the same calls. Means add up to no more than a mean
-    step; medians may, where each step waits at another place."""
+def mean_waits(steps: Sequence[Sequence[Wait]]) -> list[Wait]:
+    """For each call, its mean over several profiled steps. One that a step does not make waits for nothing in it: so
+    the means add up to no more than a mean step. Medians may, where each step waits at another place."""
     by_call: dict[int, list[Wait]] = {}
     for wait in (wait for waits in steps for wait in waits):
         by_call.setdefault(wait.call, []).append(wait)
-    return [
-        Wait(
-            call=call,
-            time_s=fmean(w.time_s for w in waits),
-            exposed_s=fmean(w.exposed_s for w in waits),
-            alone_s=fmean(w.alone_s for w in waits),
-            start_share=fmean(w.start_share for w in waits),
-        )
-        for call, waits in sorted(by_call.items())
-    ]
+    return [mean_wait(call, waits, len(steps)) for call, waits in sorted(by_call.items())]
+
+
+def mean_wait(call: int, waits: Sequence[Wait], steps: int) -> Wait:
+    """The mean over so many steps of what a call waited for in some of them."""
+    return Wait(
+        call=call,
+        time_s=math.fsum(w.time_s for w in waits) / steps,
+        exposed_s=math.fsum(w.exposed_s for w in waits) / steps,
+        alone_s=math.fsum(w.alone_s for w in waits) / steps,
+        start_share=fmean(w.start_share for w in waits),
+    )
 
 
 def in_bare_step(waits: Iterable[Wait], bare_s: float, profiled_s: float) -> list[Wait]:

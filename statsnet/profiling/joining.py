@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import NamedTuple
 
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.collective_times import Wait, mean_waits
+from statsnet.profiling.collective_times import Wait, mean_wait
 from statsnet.profiling.event_names import event_name, joined_name
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import join_in_order, saved_copy, times_of
@@ -146,8 +146,8 @@ class StepJoin:
         found = []
         for i, key in enumerate(variant.keys):
             samples = self._waits.get((number, i)) or (self._waits.get(key, []) if key else [])
-            found.append([replace(wait, call=i) for wait in samples])
-        return mean_waits(found)
+            found += [mean_wait(i, samples, len(samples))] if samples else []
+        return found
 
 
 class _ProfiledStep(NamedTuple):

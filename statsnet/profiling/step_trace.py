@@ -70,9 +70,9 @@ def joined_trace(
     framework_s = min(median(t.framework_s for t in quiet), median(undisturbed_s))
     idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
     waits = in_bare_step(
-        mean_waits(line.waits.each for line in quiet),
+        mean_waits([line.waits.each for line in quiet]),
         median(undisturbed_s),
-        fmean(line.step_s - (line.idle_s if device == "cuda" else overhead_s * line.events) for line in quiet),
+        fmean(_own_s(line, device, overhead_s) for line in quiet),
     )
     return StepTrace(
         device=device,
@@ -95,6 +95,14 @@ def joined_trace(
         waits=waits,
         pauses_s=0.0 if device == "cuda" or waits else min(t.pauses_s for t in timelines),
     )
+
+
+def _own_s(line: Timeline, device: str, overhead_s: float) -> float:
+    """A profiled step without its idle time or, on a CPU, without what recording took. The latter is an estimate, and
+    recording took nothing of the time in which the step waited."""
+    if device == "cuda":
+        return line.step_s - line.idle_s
+    return max(line.step_s - overhead_s * line.events, sum(wait.alone_s for wait in line.waits.each))
 
 
 def placed_kernels(timeline: Timeline) -> list[tuple[int | None, Kernel]]:

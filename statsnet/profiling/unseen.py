@@ -14,7 +14,9 @@ from statsnet.profiling.beside_calls import work_beside
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.event_names import COMPILED
 from statsnet.profiling.timeline import join_by_name, join_in_order
-from statsnet.signatures.collectives import is_collective
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.collectives import group_size, is_collective, kind_of
+from statsnet.signatures.operators import tensors_of
 from statsnet.workloads.hidden_operators import WITHOUT_COMPILER
 
 MOST_UNSEEN = 0.02
@@ -155,7 +157,7 @@ class Unseen:
 def check_collectives(works: int, calls: list[OpCall]) -> None:
     """Raise ModelError if a step, all of whose threads were profiled, began more of its processes' collectives
     (`works`) than were captured."""
-    known = sum(is_collective(call.op) for call in calls)
+    known = sum(_works_of(call) for call in calls if is_collective(call.op))
     if works > known:
         raise ModelError(
             f"{works - known} of the step's {works} collectives run in threads where nothing is captured",
@@ -163,6 +165,14 @@ def check_collectives(works: int, calls: list[OpCall]) -> None:
             "in a loop, the steps that communicate were not among those captured",
             hint="profile without this hook; those that only cast (fp16_compress_hook) can be profiled",
         )
+
+
+def _works_of(call: OpCall) -> int:
+    """How many works gloo makes of a collective, at most: of a reduce-scatter a sum for each tensor of its lists."""
+    if base_name(call.op) == "monitored_barrier_":
+        return 2 * (group_size(call) or 1)  # an answer from each process and one to each
+    lists = [len(tensors_of([arg])) for arg in call.args] if kind_of(call.op) == "reduce_scatter" else []
+    return max([1, *lists])
 
 
 def look_for_unseen(step: Callable[[], Any], calls: list[OpCall], *, device: str) -> tuple[Unseen, StepEvents]:

@@ -8,6 +8,7 @@ from torch._C._autograd import DeviceType
 
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.collective_times import Wait, in_bare_step, mean_waits
+from statsnet.profiling.step_trace import joined_trace
 from statsnet.profiling.timeline import Timeline, read_step
 from statsnet.profiling.unseen import in_one_thread
 
@@ -85,6 +86,14 @@ def test_work_goes_to_calls_in_their_order_though_it_begins_later() -> None:
     assert [w[0] for w in waits(line)] == [39, 57]
 
 
+def test_a_reduce_scatter_ends_with_the_last_of_its_sums() -> None:
+    """gloo sums each tensor of a list by itself."""
+    events = (event("c10d::reduce_scatter_", 1, 2), event("c10d::broadcast_", 3, 4), event("aten::mm", 10, 99))
+    calls = ["c10d.reduce_scatter_.default", "c10d.broadcast_.default", MM]
+    line = timeline(calls, *events, rest=(work(2, 20), work(3, 60), other("gloo:broadcast", 5, 40)))
+    assert [w[0] for w in waits(line)] == [59, 37]
+
+
 def test_work_goes_to_calls_of_its_operation() -> None:
     """gloo has several threads, and begins a later call's work first if another operation's waits for its own."""
     events = (event("c10d::allreduce_", 1, 2), event("c10d::broadcast_", 3, 4), event("aten::mm", 10, 99))
@@ -134,6 +143,15 @@ def test_steps_that_wait_at_other_places_wait_no_longer_than_a_step() -> None:
     """Of each call the median is 3 s of a step of 6 s."""
     steps = [[of(i, 3.0 * (i != last)) for i in range(3)] for last in range(3)]
     assert [(w.call, w.alone_s) for w in mean_waits(steps)] == [(0, 2.0), (1, 2.0), (2, 2.0)]
+    other_calls = [[of(i, 6.0)] for i in range(3)]
+    assert sum(w.alone_s for w in mean_waits(other_calls)) == 6.0, "each step makes one of three calls"
+
+
+def test_a_step_waits_no_longer_than_it_takes_however_long_recording_seems_to_take() -> None:
+    """Profiled, it took 100 µs and waited for 90; it takes 80, and recording its event should have taken 20."""
+    lines = [timeline([REDUCE], event("c10d::allreduce_", 5, 10), rest=(work(8, 95),)) for _ in range(2)]
+    trace = joined_trace("cpu", [call(REDUCE)], [], [80 * US] * 2, lines, 20 * US)
+    assert sum(w.alone_s for w in trace.waits) == pytest.approx(80 * US)
 
 
 @pytest.mark.parametrize(("bare_s", "waited_s"), [(1.0, 0.75), (4.0, 3.0), (8.0, 3.0)])

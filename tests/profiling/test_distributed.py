@@ -197,6 +197,10 @@ def test_collectives_that_a_hook_begins_elsewhere_are_not_lost_silently() -> Non
     check_collectives(1, calls)
     with pytest.raises(MeasurementError, match="2 of the step's 3 collectives run in threads"):
         check_collectives(3, calls)
+    parts = {"tensors": [{"shape": [6], "dtype": "float32", "times": 2}]}
+    calls += [made_call("c10d.reduce_scatter_.default", args=[parts, parts, 2])]
+    calls += [made_call("c10d.monitored_barrier_.default", args=[{"shape": [1], "dtype": "float32"}, 2])]
+    check_collectives(1 + 2 + 2, calls)  # a sum for each part; an answer from the other process, and one to it
 
 
 def test_operators_after_the_last_node_of_autograd_are_backward_ones() -> None:
