@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     "--trials",
     type=options.Whole(min=1),
     metavar="N",
-    help="Search over N designs: sizes of blocks, their number, order, shorter steps.",
+    help="Search over N designs for a shorter step that fits as well; none was found that fits better.",
 )
 @click.option("--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long.")
 @click.option(
