@@ -73,9 +73,20 @@ def missed_warning(fit: Fit) -> str | None:
     missed = [row for row in fit.characteristics if row.is_missed]
     if not missed:
         return None
-    longer = any(not row.is_share for row in missed)
-    hint = " A longer step rounds calls less: a lower --compression, or a larger --budget." if longer else ""
+    hint = _counted_hint([row for row in missed if not row.is_share], fit.summary.step_latency_error or 0.0)
     return f"Missed, so do not rely on them: {', '.join(map(_missed, missed))}.{hint}"
+
+
+def _counted_hint(missed: Sequence[Characteristic], longer: float) -> str:
+    """The next step for rows that count bytes and calls in a second, if some missed their bars; the step is by a share
+    `longer` than its budget."""
+    if not missed:
+        return ""
+    planned = [(1 + (row.missed_by or 0.0)) * (1 + longer) - 1 for row in missed]
+    if all(abs(error) <= (row.bar or 0.0) for error, row in zip(planned, missed, strict=True)):
+        how = f"{abs(longer):.1%} {'longer' if longer > 0 else 'shorter'}"
+        return f" Calls are counted by time, and the step is {how} than planned: make it again on an idle machine."
+    return " A longer step rounds calls less: a lower --compression, or a larger --budget."
 
 
 def _missed(row: Characteristic) -> str:

@@ -22,6 +22,7 @@ from statsnet.synthesis.bench import BenchSetup, Kept, MeasuredBlocks
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.block_runs import fastest_measurements, measure_on_pool, silence_s
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.confirming import last_line
 from statsnet.synthesis.live_members import LiveMembers
 from statsnet.synthesis.machine_speed import STEADY, UNDERCUT, MachineSpeed, reference_network
 from statsnet.synthesis.network_measurement import (
@@ -250,7 +251,7 @@ class LiveBench:
         try:
             trace = setup.cache.remember(key, NetworkTrace, measure)
         except StatsNetError as error:
-            setup.note(f"the proxy was not measured in {processes} processes: {error.message}")
+            setup.note(f"the proxy was not measured in {processes} processes: {error.message}: {last_line(error)}")
             return None
         return trace.signature.measurements[0]
 

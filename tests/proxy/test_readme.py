@@ -128,3 +128,6 @@ def test_what_several_processes_do_is_told_where_they_can() -> None:
     assert any("with 2 collectives." in line for line in lines)
     (missed,) = (line for line in lines if line.startswith("Missed"))
     assert "all_reduce calls +10.0% (bar: 5%), overlap -10.0 points (bar: 5 points). A longer step" in missed
+    short = replace(FIT.summary, step_latency_error=-0.08)
+    text = proxy_readme(spec, replace(FIT, characteristics=rows, summary=short), source_of(spec))
+    assert "the step is 8.0% shorter than planned: make it again on an idle machine" in text
