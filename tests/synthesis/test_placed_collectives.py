@@ -32,6 +32,7 @@ from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.collectives import Collectives, CollectiveTime
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.model import Cluster, Motif, Signature
+from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.target import Target, target_of, target_of_members, target_of_mix
 from statsnet.synthesis.collectives import (
     CALLS_ERROR,
@@ -140,6 +141,18 @@ def test_calls_of_other_groups_stay_apart_and_barriers_have_no_bytes() -> None:
     }  # fmt: skip
     configs = collective_configs(placed)
     assert {(c.get("group"), c.get("stride")) for c in configs} == {(2, 1), (2, 2), (None, None)}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "moved"), [("float8_e4m3fn", "uint8"), ("int16", "uint8"), ("complex64", "float32"), ("int64", "int64")]
+)
+def test_gloo_can_move_what_is_asked_for(dtype: str, moved: str) -> None:
+    bucket = {**tensor(100), "dtype": dtype}
+    cluster = replace(all_reduce(calls=1.0), args=({"tensors": [bucket]}, 2, None, None, True, None), outputs=(bucket,))
+    (made,) = placed_collectives(
+        asked_collectives(target_of(distributed_signature(clusters=(GEMM, cluster, RELU)))), 0.012, mode="training"
+    )
+    assert (made.dtype, made.nbytes) == (moved, 100 * ITEM_SIZE[dtype])
 
 
 def test_a_send_and_receive_in_one_call_is_both() -> None:
