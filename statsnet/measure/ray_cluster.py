@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -38,12 +39,13 @@ def connected(engine: str) -> Iterator[RayCluster]:
     """The cluster at `ray://HOST:PORT` (`ray` alone: the one in RAY_ADDRESS, else the one that this machine is part
     of), until the end of the block.
 
-    Raises UsageError where ray is not installed, StatsNetError where no cluster answers.
+    Raises UsageError where ray is not installed, StatsNetError where no cluster answers, or once it does not any more.
     """
     address = None if engine == NAME else engine
     if find_spec("ray") is None:
         raise UsageError("--engine ray needs Ray", cause="it is not installed", hint="pip install 'statsnet[cluster]'")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray may send reports to its makers
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # else Ray, once it has lost a cluster, starts one here
     import ray
 
     if ray.is_initialized():
@@ -58,6 +60,8 @@ def connected(engine: str) -> Iterator[RayCluster]:
                 raise _no_cluster(address or os.environ.get("RAY_ADDRESS"), error) from error
         try:
             yield RayCluster(ray)
+        except (ConnectionError, ray.exceptions.RaySystemError) as error:
+            raise _lost_cluster(error) from error
         finally:
             ray.shutdown()
 
@@ -117,7 +121,23 @@ def _no_cluster(address: str | None, error: Exception) -> StatsNetError:
         hint = "pip install 'ray[client]', which an address that begins with ray:// needs"
     elif "ersion" in str(error):
         hint = "install the Ray and Python of the cluster here"
-    return StatsNetError(f"no Ray cluster could be used {where}", cause=first_line(error), hint=hint)
+    return StatsNetError(f"no Ray cluster could be used {where}", cause=_cause(error), hint=hint)
+
+
+def _cause(error: Exception) -> str:
+    """The first line of what it says; and the last, if the first only announces a traceback of the cluster's."""
+    first, last = first_line(error), str(error).strip().splitlines()[-1:]
+    return f"{first} {last[0].strip()}" if first.endswith(":") and last != [first] else first
+
+
+def _lost_cluster(error: Exception) -> StatsNetError:
+    told = re.search(r'details = "(.+?)"', str(error))
+    return StatsNetError(
+        "the Ray cluster does not answer any more",
+        cause=told[1] if told else first_line(error),
+        hint="look whether its head runs (`ray status` there), and start it again if not: then the same command goes "
+        "on with what is kept",
+    )
 
 
 @contextlib.contextmanager

@@ -14,9 +14,10 @@ from fake_tasks import Doubling
 
 import statsnet
 from statsnet.errors import ModelError, StatsNetError, WorkloadError
+from statsnet.measure import ray_cluster
 from statsnet.measure.engine import Asked, Done, Fleet
 from statsnet.measure.errand import Errand
-from statsnet.measure.ray_cluster import _kept_off_stdout
+from statsnet.measure.ray_cluster import _kept_off_stdout, connected
 from statsnet.measure.ray_engine import RayEngine
 from statsnet.measure.rounds import measuring_failed
 from statsnet.measure.task import encode_error
@@ -165,6 +166,17 @@ def test_ray_is_kept_off_stdout_for_a_while_and_without_its_client(monkeypatch: 
     with _kept_off_stdout():
         assert worker.print_to_stdstream is not printing
     assert worker.print_to_stdstream is printing
+
+
+def test_a_cluster_whose_head_ends_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setattr(ray_cluster, "_reachable", str)
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    lost = ConnectionError('GRPC connection failed: <_InactiveRpcError\n\tdetails = "Socket closed"\n')
+    with pytest.raises(StatsNetError, match="any more\ncause: Socket closed") as raised, connected("ray://h:1"):
+        raise lost
+    assert "the same command goes on with what is kept" in raised.value.hint
 
 
 @pytest.mark.parametrize(
