@@ -10,8 +10,10 @@ import logging
 import os
 import re
 import secrets
+import shlex
 import signal
 import socket
+import subprocess
 import threading
 import warnings
 from collections import Counter
@@ -59,7 +61,8 @@ def connected(engine: str) -> Iterator[RayCluster]:
             except Exception as error:  # ConnectionError, RuntimeError (versions), ImportError (grpc), and others
                 raise _no_cluster(address or os.environ.get("RAY_ADDRESS"), error) from error
         try:
-            yield RayCluster(ray)
+            with _told_if_ended():
+                yield RayCluster(ray)
         except (ConnectionError, ray.exceptions.RaySystemError) as error:
             raise _lost_cluster(error) from error
         finally:
@@ -130,14 +133,34 @@ def _cause(error: Exception) -> str:
     return f"{first} {last[0].strip()}" if first.endswith(":") and last != [first] else first
 
 
+LOST = "the Ray cluster does not answer any more"
+START_AGAIN = (
+    "look whether its head runs (`ray status` there), and start it again if not: then the same command goes on with "
+    "what is kept"
+)
+
+
 def _lost_cluster(error: Exception) -> StatsNetError:
     told = re.search(r'details = "(.+?)"', str(error))
-    return StatsNetError(
-        "the Ray cluster does not answer any more",
-        cause=told[1] if told else first_line(error),
-        hint="look whether its head runs (`ray status` there), and start it again if not: then the same command goes "
-        "on with what is kept",
+    return StatsNetError(LOST, cause=told[1] if told else first_line(error), hint=START_AGAIN)
+
+
+@contextlib.contextmanager
+def _told_if_ended() -> Iterator[None]:
+    """Once a cluster's head has ended, Ray ends a program of the cluster's own nodes within a minute, in the middle of
+    whatever it does. A shell that waits for the end of a pipe is left to say what is to be done."""
+    if os.name != "posix":
+        yield
+        return
+    said = shlex.quote(
+        f"statsnet: the command was ended from outside: {LOST}, or somebody killed it\ntry: {START_AGAIN}"
     )
+    wait = ["sh", "-c", f"read -r _ || printf '%s\\n' {said} >&2"]
+    with subprocess.Popen(wait, stdin=subprocess.PIPE, start_new_session=True) as waiting:
+        try:
+            yield
+        finally:
+            waiting.communicate(b"\n")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -177,6 +178,16 @@ def test_a_cluster_whose_head_ends_is_told_with_what_to_do(monkeypatch: pytest.M
     with pytest.raises(StatsNetError, match="any more\ncause: Socket closed") as raised, connected("ray://h:1"):
         raise lost
     assert "the same command goes on with what is kept" in raised.value.hint
+
+
+def test_a_command_that_ray_ends_leaves_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    with ray_cluster._told_if_ended():
+        pass
+    assert not capfd.readouterr().err
+    program = "import os; from statsnet.measure.ray_cluster import _told_if_ended as t\nwith t(): os._exit(1)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert told.stderr.startswith("statsnet: the command was ended from outside: the Ray cluster does not answer")
+    assert "goes on with what is kept" in told.stderr
 
 
 @pytest.mark.parametrize(
