@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statsnet.blocks.base import Config
@@ -21,9 +21,21 @@ FACTORY_SHAPE = (1,)
 """An operator without tensors is handed one of this shape, which says on which device it runs."""
 
 
+INTO_MEMORY: dict[str, tuple[str, int, tuple[Any, ...]]] = {
+    "fsdp.all_gather_copy_in.default": ("aten.cat.default", 1, (0,)),
+    "fsdp.split_with_sizes_copy.default": ("aten.split_with_sizes_copy.default", 3, ()),
+    "fsdp.chunk_cat.default": ("aten._chunk_cat.default", 3, ()),
+}
+"""What FSDP2 calls to write into tensors that it keeps; and what writes the same into new ones, with how many of the
+arguments, and which others."""
+
+
 def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
     """The configuration that runs a captured call; None if it is not one of pure computation on dense tensors. Tensors
     of `own_dtype` follow the network's."""
+    if cluster.op in INTO_MEMORY:
+        op, kept, others = INTO_MEMORY[cluster.op]
+        cluster = replace(cluster, op=op, args=(*cluster.args[:kept], *others))
     name = runnable(cluster.op)
     if name is None:
         return None

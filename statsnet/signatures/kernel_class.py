@@ -15,12 +15,13 @@ _KIND = {
     "miopen_convolution": "convolution", "cudnn_batch_norm": "native_batch_norm",
     "miopen_batch_norm": "native_batch_norm", "cudnn_batch_norm_backward": "native_batch_norm_backward",
     "miopen_batch_norm_backward": "native_batch_norm_backward",
+    "all_gather_copy_in": "cat", "_chunk_cat": "chunk_cat",
 } | {
     f"_scaled_dot_product_{how}_attention{rest}": "attention_backward" if "backward" in rest else "attention"
     for how in ("flash", "efficient", "cudnn", "fused")
     for rest in ("", "_for_cpu", "_overrideable", "_backward", "_for_cpu_backward", "_overrideable_backward")
 }  # fmt: skip
-"""Operators that are one to a model, and of which each device has its own. What runs is the implementation."""
+"""Operators that are one to a model, of which each device, or FSDP2, has its own. What runs is the implementation."""
 
 
 def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], implementation: str) -> str:

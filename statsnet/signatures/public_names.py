@@ -106,7 +106,9 @@ def is_kernel_class(text: str, ops: frozenset[str]) -> bool:
     return known and is_public_kernel(kernel) and dtype in {*ITEM_SIZE, "none"} and layout in _LAYOUTS
 
 
-_KINDS = frozenset({"batched_gemm", "gemv", "attention_backward", "native_batch_norm", "native_batch_norm_backward"})
+_KINDS = frozenset(
+    {"batched_gemm", "cat", "gemv", "attention_backward", "native_batch_norm", "native_batch_norm_backward"}
+)
 _LAYOUTS = frozenset(
     {"contiguous", "channels_last", "expanded", "transposed", "strided", "n", "t", "nn", "nt", "tn", "tt"}
 )

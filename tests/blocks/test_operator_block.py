@@ -19,6 +19,7 @@ from statsnet.blocks.operator_call import encoded_arguments, operands_of
 from statsnet.blocks.operator_schema import runnable
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.signatures.categories import categorize, is_metadata
+from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
 
@@ -317,6 +318,23 @@ def test_the_gradient_of_bags_runs_with_values_that_fit_each_other() -> None:
     assert int(bags.max()) < len(grad) == 3
     assert int(indices.max()) > 2
     assert block(grad).shape == (5000, 4)
+
+
+def test_what_fsdp_writes_into_tensors_that_it_keeps_is_written_into_new_ones() -> None:
+    import torch.distributed.fsdp  # which registers its operators
+
+    ops, flat, parts = torch.ops.fsdp, [torch.ones(12), torch.ones(3)], [torch.ones(6, 4), torch.ones(6)]
+    wholes = [torch.empty(2, 12), torch.empty(2, 3)]
+    for step in (
+        lambda: ops.all_gather_copy_in(flat, torch.empty(30), [12, 3], 15, 0),
+        lambda: ops.split_with_sizes_copy(torch.ones(2, 15), [12, 3], 1, out=wholes),
+        lambda: ops.chunk_cat(parts, 0, 2, out=torch.empty(2, 15)),
+    ):
+        call, config = rebuilt(step)
+        own = run(config)
+        kinds = {kernel_class(c.op, c.args, c.outputs, "aten") for c in (call, own)}
+        assert len(kinds) == 1, kinds
+        assert own.op.startswith("aten.")
 
 
 def test_variances_are_positive_so_that_results_are_numbers() -> None:
