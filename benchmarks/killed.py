@@ -53,7 +53,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "profile": PROFILE,
     "synthesize": SYNTHESIZE,
     "run": ("run", "proxy", "--processes", "2", "--min-time", "20ms", "--max-time", "100ms", "--json", "result.json"),
-    "search": (*SYNTHESIZE[:-1], "searched", "--trials", "2"),
+    "search": (*SYNTHESIZE[:-1], "searched", "--trials", "2", "--within", "1s"),
 }
 FORK = multiprocessing.get_context("fork")
 """What a command imports first takes long and writes nothing: all of them begin behind it."""

@@ -108,7 +108,7 @@ def outside(x: Tensor) -> Tensor:
 class LeakyKind(BlockKind):
     name = "leaky"
     module = Leaky
-    words: ClassVar = {"fault": ("size", "gradient", "infinite", "huge", "name", "scale")}
+    words: ClassVar = {"fault": ("", "size", "gradient", "infinite", "huge", "name", "scale")}
 
     def from_motif(self, motif: list[Any]) -> None:
         return None

@@ -306,7 +306,7 @@ def test_kernels_and_counters_are_merged_with_their_clusters(signature: Signatur
     assert {k.grid for k in gpu.without_grids({2, 4}).kernels} == {(0, 1, 1), (1, 1, 1), None, (3, 1, 1), (5, 1, 1)}
     told = coarsen(dataclasses.replace(signature, measurements=(measured,)), "coarse", cost_of)
     assert problems_of_signature(told) == []
-    busy = dataclasses.replace(told.measurements[0].gpu, busy_time_s=0.0212)  # type: ignore[type-var]
+    busy = dataclasses.replace(told.measurements[0].gpu, busy_time_s=0.0212)
     exact = dataclasses.replace(told.measurements[0], gpu=busy, profiled_latency_s=(1e-3,))
     problems = problems_of_signature(dataclasses.replace(told, measurements=(exact,)))
     assert [p.partition(":")[0] for p in problems] == [f"measurements[0].{n}" for n in ("profiled_latency_s", "gpu")]
