@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Meta
 
 from statsnet.devices.fit_performance import fit_device
+from statsnet.devices.hardware import float32_of
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.performance_model import Count, KindModel, Positive, Prediction, predict_rows
 from statsnet.devices.reached import SIXTEEN_BIT, Reached, reached_by
@@ -96,6 +97,19 @@ class DeviceRecord(Displayed):
                 return max(models, key=lambda m: (m.source == row.source, row.variant in m.variants, m.rows))
         return None
 
+    @cached_property
+    def _rates(self) -> Reached:
+        """What it reached. Tables in 16 bit say nothing of float32, which matrix units do not compute: that rate is the
+        data sheet's."""
+        float32 = float32_of(self.device)
+        if float32 is None or "float32" in self.reached.flops_per_s:
+            return self.reached
+        return replace(self.reached, flops_per_s={**self.reached.flops_per_s, "float32": float32})
+
+    def roofline(self, dtype: str, flops: float, nbytes: float) -> Prediction:
+        """An operator that no source has, from its work."""
+        return self._rates.estimate(dtype, flops, nbytes)
+
     def predict(self, rows: Sequence[TableRow]) -> list[Prediction]:
         """Times of operators; the rows' own times are not looked at. What was recorded exactly has that time, what no
         source has is estimated from the roofline, and the evidence says so."""
@@ -108,7 +122,7 @@ class DeviceRecord(Displayed):
                 groups.setdefault(id(model), (model, []))[1].append(i)
             else:
                 work = work_of(row.operator, row.dtype, dict(row.dims), row.variant)
-                out[i] = self.reached.estimate(row.dtype, *work)
+                out[i] = self.roofline(row.dtype, *work)
         for model, places in groups.values():
             times_s = predict_rows(model, self.device, [rows[i] for i in places])
             out |= {i: Prediction(time_s=float(time_s)) for i, time_s in zip(places, times_s, strict=True)}

@@ -46,3 +46,17 @@ def chip_of(device: str) -> Chip:
         return UNKNOWN
     cores, cache = _CHIPS[max(names, key=len)]
     return Chip(cores, cache * MB)
+
+
+_FLOAT32 = {
+    "nvidia-a100": 19.5, "nvidia-a40": 37.4, "nvidia-h100-sxm": 66.9, "nvidia-h200-sxm": 66.9, "nvidia-b200-sxm": 75.0,
+    "nvidia-b300-sxm": 75.0, "nvidia-gb200": 80.0, "nvidia-gb300": 80.0, "nvidia-l40s": 91.6,
+    "nvidia-rtx-pro-6000-blackwell": 120.0,
+}  # fmt: skip
+"""TFLOP/s of float32 without TF32, which torch does not use unless asked, by the beginning of a canonical name."""
+
+
+def float32_of(device: str) -> float | None:
+    """FLOP/s of float32 by the data sheet; None if it is not in the list."""
+    names = [name for name in _FLOAT32 if device == name or device.startswith(f"{name}-")]
+    return _FLOAT32[max(names, key=len)] * 1e12 if names else None

@@ -48,7 +48,7 @@ class TableTimes:
 
     def roofline_s(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> float:
         """Seconds of one call by the rates that the device reached."""
-        return self.record.reached.estimate(dtype_of(args, outputs), *work_of_call(op, args, outputs)).time_s
+        return self.record.roofline(dtype_of(args, outputs), *work_of_call(op, args, outputs)).time_s
 
     def _parts(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Mapped], Evidence]:
         """Operators of the record that the call is, or that stand for it; none if the record lacks one. What was

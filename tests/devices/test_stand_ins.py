@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from device_tables import BANDWIDTH, LATENCY_S, gemm_record, gemm_rows
 
@@ -66,3 +68,12 @@ def test_moving_and_computing_have_ratios_of_their_own() -> None:
     reached = build_record([*gemm_rows(60), *adding(400, 1.25)], "acme-one").reached
     assert reached.moving.rows > 100
     assert reached.estimate("float32", 0.0, 4e9).time_s == pytest.approx(1.25 * 4e9 / BANDWIDTH, rel=0.05)
+
+
+def test_float32_of_a_device_that_was_measured_in_16_bit_runs_at_its_data_sheets_rate() -> None:
+    """Matrix units do not compute it: half of their rate in 16 bit would be seven times too much."""
+    record = gemm_record()
+    reached = replace(record.reached, flops_per_s={"bfloat16": 7e14})
+    here = replace(record, device="nvidia-h200-sxm", reached=reached)
+    wide_s, narrow_s = (here.roofline(dtype, 1e13, 1.0).time_s for dtype in ("float32", "bfloat16"))
+    assert wide_s / narrow_s == pytest.approx(7e14 / 66.9e12)
