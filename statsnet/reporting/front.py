@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from msgspec import Meta
+
 from statsnet.errors import FileFormatError
 from statsnet.reporting.pictures import figure
 from statsnet.signatures.canonical import read_json
@@ -30,7 +32,7 @@ class SearchRecord:
 
     budget_s: PositiveSeconds
     tried: Annotated[tuple[TriedDesign, ...], MOST_ROWS]
-    front: Annotated[tuple[int, ...], MOST_ROWS]
+    front: Annotated[tuple[int, ...], Meta(min_length=1), MOST_ROWS]
     chosen: int
     usual: int | None
 

@@ -76,6 +76,7 @@ def at(document: Any, place: tuple[Any, ...]) -> Any:
         ("device", ("models", 0, "process"), "base", 1e300, False),
         ("device", ("reached", "computing"), "usual", 1e300, False),
         ("device", ("models", 0), "names", ["no_such_dim"], False),
+        ("search", (), "front", [], False),
     ],
 )
 def test_what_was_found_once(
