@@ -218,6 +218,10 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
     return lambda arrays: request.infer(arrays, share_inputs=True, share_outputs=True)
 
 
+MOST_OF_PROTOBUF = 2**31
+"""Bytes. Larger models are read without their weights, which IREE's reader does not do well with small ones."""
+
+
 def _iree(program: torch.export.ExportedProgram) -> Program:
     from iree import compiler, runtime
 
@@ -225,7 +229,9 @@ def _iree(program: torch.export.ExportedProgram) -> Program:
         path = saved_onnx(program, folder / "model.onnx")
         graph, weights = path.with_suffix(".mlir"), path.with_suffix(".irpa")
         command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(path), "-o", str(graph),
-                   "--large-model", "--externalize-params", "--save-params-to", str(weights)]  # fmt: skip
+                   "--externalize-params", "--save-params-to", str(weights)]  # fmt: skip
+        if sum(file.stat().st_size for file in folder.iterdir()) > MOST_OF_PROTOBUF:
+            command.append("--large-model")
         imported = subprocess.run(command, capture_output=True, text=True, check=False)
         if imported.returncode:
             raise RuntimeError((imported.stderr.strip() or "the import failed").splitlines()[-1])
