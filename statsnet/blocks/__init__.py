@@ -17,8 +17,7 @@ Beside the kinds: what processes exchange
     collective
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from statsnet.blocks.attention import AttentionKind
 from statsnet.blocks.base import BlockKind, Config
@@ -39,7 +38,7 @@ from statsnet.blocks.resample import PadKind, ResizeKind, SampleKind
 from statsnet.blocks.scatter import ScatterAddKind
 from statsnet.blocks.softmax import SoftmaxKind
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import tensors_of
+from statsnet.signatures.operators import first_tensor, tensors_of
 
 KINDS: dict[str, BlockKind] = {
     kind.name: kind
@@ -64,20 +63,16 @@ def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
 
 def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
     """What a block's rule says of a motif; None if it counts on arguments of another form, as a softmax over an axis of
-    a tensor without axes, or if all that it reads or all that it writes is empty. A file from elsewhere may hold
+    a tensor without axes, or if all that it reads or its first result is empty. A file from elsewhere may hold
     arguments that torch could not have been called with."""
-    if any(map(_all_empty, (motif[0].args, motif[0].outputs))):
+    read, written = tensors_of(motif[0].args), first_tensor(motif[0].outputs)
+    # A cache of keys begins empty, and so does what is concatenated then.
+    if (read and all(0 in tensor.shape for tensor in read)) or (written and 0 in written.shape):
         return None
     try:
         return rule(motif)
     except (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError):
         return None
-
-
-def _all_empty(values: Iterable[Any]) -> bool:
-    """As no first part of what is concatenated is: a cache of keys begins empty."""
-    tensors = tensors_of(values)
-    return bool(tensors) and all(0 in tensor.shape for tensor in tensors)
 
 
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from clusters import cluster, tensor
 from torch import Tensor, nn
 
 from statsnet.blocks import KINDS, readings, recognise
@@ -235,6 +236,13 @@ def test_a_cache_that_begins_empty_is_no_piece(motifs: Motifs) -> None:
     empty, keys = torch.ones(0), r(2, 4, 3, 5)
     _, config = recognised(lambda: torch.cat([empty, keys, keys], -2), motifs, "concat")
     assert config == {"shape": (2, 4, 6, 5), "axis": 2, "pieces": 2}
+
+
+def test_a_norm_of_an_empty_batch_has_no_block() -> None:
+    """Its weights and its statistics are not empty."""
+    few, none = tensor(8), tensor(0, 8, 4, 4)
+    args = [none, few, few, few, few, True, 0.1, 1e-5]
+    assert readings([cluster("aten.native_batch_norm.default", args, none, few, few)]) == []
 
 
 def test_layer_norm_over_two_axes(motifs: Motifs) -> None:
