@@ -40,7 +40,7 @@ factor is a ratio, so a proxy may well be a little shorter than the budget, but 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trait:
     """What says how alike two operators are: `operator` (its kind), `kernel_class` (kind, dtype, direction,
-    transposition and layout) and `sizes`, the base-2 logarithms of its dims."""
+    transposition and layout, of a convolution its window) and `sizes`, the base-2 logarithms of its dims."""
 
     operator: Hashable
     kernel_class: Hashable

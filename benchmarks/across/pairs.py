@@ -194,7 +194,8 @@ def _window(dims: Mapping[str, int]) -> str:
 
 
 def _of_convolution(dims: Mapping[str, int]) -> tuple[float, ...]:
-    """Its sizes that change apart from each other: pixels of all images, channels, the window and the stride."""
+    """Its sizes that change apart from each other: pixels of all images, channels, the window, the stride, groups."""
     stride = dims["stride_h"] * dims["stride_w"]
     pixels = dims["batch"] * dims["in_h"] * dims["in_w"] / stride
-    return (pixels, dims["in_channels"], dims["out_channels"], dims["kernel_h"] * dims["kernel_w"], stride)
+    window = dims["kernel_h"] * dims["kernel_w"]
+    return (pixels, dims["in_channels"], dims["out_channels"], window, stride, dims["groups"])

@@ -72,8 +72,8 @@ def test_a_device_that_is_only_evaluated_is_no_row() -> None:
 
 
 def test_convolutions_of_one_window_are_of_one_kernel_class() -> None:
-    def trait(size: int, window: int, stride: int) -> Trait:
-        dims = (8, 64, size, size, 128, window, window, window // 2, window // 2, stride, stride, 1, 1, 1)
+    def trait(size: int, window: int, stride: int, groups: int = 1) -> Trait:
+        dims = (8, 64, size, size, 128, window, window, window // 2, window // 2, stride, stride, 1, 1, groups)
         sizes = named("convolution", dims)
         row = TableRow(source="miopen", operator="convolution", dtype="float32", dims=sizes, time_s={})
         return trait_of(Operator(row=row, calls=1.0))
@@ -81,6 +81,7 @@ def test_convolutions_of_one_window_are_of_one_kernel_class() -> None:
     assert trait(56, 3, 1).kernel_class == trait(14, 3, 1).kernel_class
     assert len({trait(56, *how).kernel_class for how in ((1, 1), (3, 1), (3, 2), (5, 1))}) == 4
     assert trait(56, 3, 2).sizes[0] == trait(28, 3, 1).sizes[0]  # as many pixels of the output
+    assert trait(56, 3, 1).sizes != trait(56, 3, 1, groups=64).sizes
 
 
 def test_a_suite_that_fits_has_no_error() -> None:
