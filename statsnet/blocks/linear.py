@@ -15,6 +15,14 @@ from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec
 
 
+ALIGNED_ROWS = 16
+"""Compilers compute so many rows of a product at once, and take several times as long for numbers of rows that leave a
+rest. Those of models mostly leave none."""
+
+FARTHEST_ROWS = 0.05
+"""Rows are not changed by more than this share of them in order to leave no rest."""
+
+
 class Linear(Block):
     """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs. If it has
     several `uses`, it runs so often, each time on other rows, as in a loop over time steps. Its weight then stays in a
@@ -81,7 +89,7 @@ class LinearKind(BlockKind):
         if self.uses(config) > 1:  # each product, and so its kernel, stays the same
             uses = divided(self.uses(config), divisor)
             return None if uses is None or uses < 2 else {**config, "uses": uses}
-        rows = divided(config["rows"], divisor)
+        rows = _fewer_rows(config["rows"], divisor)
         return None if rows is None or rows < 2 <= config["rows"] else {**config, "rows": rows}
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
@@ -95,3 +103,12 @@ class LinearKind(BlockKind):
                 inputs = inputs // 2
             factor //= 2
         return {**config, "outputs": outputs, "inputs": inputs} if factor == 1 else None
+
+
+def _fewer_rows(rows: int, divisor: float) -> int | None:
+    """rows ÷ divisor; a multiple of the power of two, up to ALIGNED_ROWS, that `rows` is a multiple of."""
+    kept, step = divided(rows, divisor), math.gcd(rows, ALIGNED_ROWS)
+    if kept is None:
+        return None
+    aligned = step * round(kept / step)
+    return aligned if abs(aligned - kept) <= FARTHEST_ROWS * kept else kept

@@ -137,3 +137,14 @@ def test_maps_are_left_for_all_threads() -> None:
     few = {**response_norm, "batch": 2}
     assert kind.scaled(few, 1) == few
     assert kind.scaled(few, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "factor", "wanted"), [(512, 0.55, 288), (512, 0.93, 480), (4096, 0.85, 3488), (100, 0.55, 56), (48, 0.55, 26)]
+)
+def test_a_product_of_fewer_rows_leaves_no_rest_where_the_model_leaves_none(
+    rows: int, factor: float, wanted: int
+) -> None:
+    config = {**CONFIGS["linear"][0], "rows": rows}
+    resized = KINDS["linear"].resized(config, factor)
+    assert resized is not None and resized["rows"] == wanted

@@ -166,7 +166,7 @@ def test_rounds_stop_when_a_network_is_good() -> None:
 def test_rounds_stop_when_one_gains_nothing(solved: Solved) -> None:
     """A thorough synthesis goes on."""
     *_, history = solved
-    assert len(history) == NORMAL.least_rounds
+    assert NORMAL.least_rounds <= len(history) < THOROUGH.rounds
     assert history[-1].measured_error > min(r.measured_error for r in history)
     _, all_of_them = solve_in_rounds(small_problem(), effort=THOROUGH)
     assert len(all_of_them) == THOROUGH.rounds
@@ -233,7 +233,7 @@ def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("processes", "rounds", "confirmed"),
-    [(0.1, 1, False), (2.5, 1, False), (5.5, 1, True), (6.5, 2, True), (1000, 3, True)],
+    [(0.1, 1, False), (2.5, 1, False), (5.5, 1, True), (6.5, 2, True), (1000, 4, True)],
 )
 def test_the_deadline_ends_the_rounds(processes: float, rounds: int, confirmed: bool) -> None:
     """A round takes two processes, and so does the confirmation."""
