@@ -14,7 +14,6 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec
 
-
 ALIGNED_ROWS = 16
 """Compilers compute so many rows of a product at once, and take several times as long for numbers of rows that leave a
 rest. Those of models mostly leave none."""

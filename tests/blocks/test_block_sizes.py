@@ -140,7 +140,8 @@ def test_maps_are_left_for_all_threads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "factor", "wanted"), [(512, 0.55, 288), (512, 0.93, 480), (4096, 0.85, 3488), (100, 0.55, 56), (48, 0.55, 26)]
+    ("rows", "factor", "wanted"),
+    [(512, 0.55, 288), (512, 0.93, 480), (4096, 0.85, 3488), (100, 0.55, 56), (48, 0.55, 26)],
 )
 def test_a_product_of_fewer_rows_leaves_no_rest_where_the_model_leaves_none(
     rows: int, factor: float, wanted: int
