@@ -15,8 +15,8 @@ from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec
 
 ALIGNED_ROWS = 16
-"""Compilers compute so many rows of a product at once, and take several times as long for numbers of rows that leave a
-rest. Those of models mostly leave none."""
+"""Compilers such as IREE compute so many rows of a product at once. They take longer, often much, for a number of rows
+that leaves a rest."""
 
 FARTHEST_ROWS = 0.05
 """Rows are not changed by more than this share of them in order to leave no rest."""

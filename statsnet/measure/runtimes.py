@@ -219,7 +219,7 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
 
 
 MOST_OF_PROTOBUF = 2**31
-"""Bytes. Larger models are read without their weights, which IREE's reader does not do well with small ones."""
+"""Bytes. IREE's importer reads larger models without their weights. It would lack constants of smaller ones then."""
 
 
 def _iree(program: torch.export.ExportedProgram) -> Program:
