@@ -6,7 +6,8 @@ these do work that has a name and FLOPs. The operator itself keeps what they lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,10 @@ from statsnet.signatures.public_names import is_public_op
 
 if TYPE_CHECKING:
     from statsnet.profiling.capture import OpCall
+
+_PYTHON_KERNEL = re.compile(r"^(CPU|CompositeExplicitAutograd)\b.*: registered at .*\.py:\d+ ", re.MULTILINE)
+"""In the dispatcher's own account of an operator. (`torch.library` keeps a list, too; it forgets an operator that was
+registered twice, as by a file that is imported again, once the first registration is collected.)"""
 
 _NEEDED = ("_dispatch_keys", "_dispatch_keyset_full_after", "_len_torch_dispatch_stack")
 
@@ -48,9 +53,7 @@ def run_seen_inside(
 def is_made_of(func: Any, tensors: Sequence[torch.Tensor], inside: Sequence[OpCall]) -> bool:
     """Whether an operator of one's own does no work beside these calls of others. One that is written in Python and
     computes with torch's operators: what these leave of its time is Python's. (On a GPU it may launch kernels too.)"""
-    name = func.name().replace("::", "/")
-    registered: Collection[str] = getattr(torch.library, "_impls", ())
-    if not any(f"{name}/{key}" in registered for key in ("CPU", "CompositeExplicitAutograd")):
+    if not _PYTHON_KERNEL.search(torch._C._dispatch_dump(func.name())):
         return False
     costs = (cost_of(call.op, call.args, call.outputs) for call in inside)
     return all(tensor.device.type == "cpu" for tensor in tensors) and any(cost and cost.flops for cost in costs)

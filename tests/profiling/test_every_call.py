@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -251,6 +252,17 @@ def test_scripts_programs_and_functions_are_captured(factory: Callable[..., Any]
     assert sum(c.calls for c in signature.clusters if c.op in ("aten.mm.default", "aten.addmm.default")) == products
     assert signature.measurements[0].unmatched_calls == 0
     assert "custom.opaque.default" not in {c.op for c in signature.clusters}
+
+
+def test_an_operator_that_is_registered_again_is_still_seen_inside() -> None:
+    """As by a model's file that is imported anew. torch forgets it when it collects the first registration."""
+    for _ in range(2):
+        own_product.cache_clear()
+        model, inputs = own_operator()
+        gc.collect()
+        assert [each.op for each in captured(lambda: model(*inputs)) if not each.metadata] == [  # noqa: B023
+            "aten.addmm.default", "aten.mm.default", "aten.mul.Tensor",
+        ]  # fmt: skip
 
 
 def test_a_package_that_was_compiled_ahead_is_refused_whatever_is_seen_inside(monkeypatch: pytest.MonkeyPatch) -> None:
