@@ -64,6 +64,8 @@ def connected(engine: str) -> Iterator[RayCluster]:
             with _told_if_ended():
                 yield RayCluster(ray)
         except (ConnectionError, ray.exceptions.RaySystemError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the system's, as where output goes to a closed pipe; Ray's own have no number
             raise _lost_cluster(error) from error
         finally:
             ray.shutdown()

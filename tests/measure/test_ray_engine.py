@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -178,6 +180,8 @@ def test_a_cluster_whose_head_ends_is_told_with_what_to_do(monkeypatch: pytest.M
     with pytest.raises(StatsNetError, match="any more\ncause: Socket closed") as raised, connected("ray://h:1"):
         raise lost
     assert "the same command goes on with what is kept" in raised.value.hint
+    with pytest.raises(BrokenPipeError), connected("ray://h:1"):  # of the output, as behind `| head`
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def test_a_command_that_ray_ends_leaves_a_word(capfd: pytest.CaptureFixture[str]) -> None:

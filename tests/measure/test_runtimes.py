@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from statsnet.errors import UsageError, WorkloadError
+from statsnet.measure import runtimes
 from statsnet.measure.runtimes import RUNTIMES, exported_workload, saved_onnx
 from statsnet.workloads import BuiltWorkload, build, make_step
 from statsnet.workloads.settings import parse_setting
@@ -68,6 +69,10 @@ def from_end():
     return FromEnd(), (torch.randn(9, 3), torch.tensor([8, 1, 8, 8, 3]))
 
 
+def layer():
+    return nn.Linear(300, 5), (torch.randn(2, 300),)
+
+
 def bags(mode, last, padding):
     return Bags(mode, last, padding), (torch.tensor([0, 2, 3, 2, 8, 2, 2]), torch.arange(1.0, 8.0))
 """
@@ -88,6 +93,15 @@ def test_each_input_gives_what_it_gives_in_torch(runtime: str, mode: str, factor
     for index in (0, 1, 2):
         (output,) = outputs(there())
         np.testing.assert_allclose(np.asarray(output), step(index).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_iree_takes_models_larger_than_protobuf_does(factory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its importer then reads the graph without the weights."""
+    pytest.importorskip("iree.runtime")
+    monkeypatch.setattr(runtimes, "MOST_OF_PROTOBUF", 0)
+    built = build(f"{factory}:layer", mode="inference")
+    (output,) = outputs(exported_workload("iree", built)())
+    np.testing.assert_allclose(np.asarray(output), make_step(built)(0).numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
