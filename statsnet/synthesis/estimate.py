@@ -37,10 +37,10 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
         return 4 * CALL_S, _optimizer_s(optimizer, parameters)
     if index_range is None:
         elements = 2 * math.prod(module.shape) + side_inputs  # type: ignore[arg-type]
-        touched = parameters
+        # Each step reads all weights.
+        touched = parameters * (config["steps"] if kind_name == "recurrent" else kind.uses(config))
     else:
         elements = touched = index_range[0] * config["width"]
-    touched *= config["steps"] if kind_name == "recurrent" else kind.uses(config)  # each step reads all weights
     flops = kind.flops(config)
     if not training:
         return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE, 0.0

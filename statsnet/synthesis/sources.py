@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from statsnet.blocks import KINDS, Config, asked, readings, recognise
 from statsnet.blocks.conv_chain import ConvChainKind
+from statsnet.blocks.embedding import EmbeddingBagKind
 from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.signatures.operators import TensorSpec, is_tensor
@@ -23,6 +24,7 @@ from statsnet.synthesis.chains import chains
 from statsnet.synthesis.loads import distinct_shares
 from statsnet.workloads.optimizers import SETTINGS
 
+BAG = EmbeddingBagKind()
 CHAIN = ConvChainKind()
 PARAMETERS = ParametersKind()
 
@@ -37,7 +39,7 @@ MOSTLY_DISTINCT = 0.75
 loop."""
 
 FEWEST_USES, MOST_USES = 4, 64
-"""A layer in a loop is used so often in a block."""
+"""A layer in a loop, or a table of several that are read in a row, is used so often in a block."""
 
 MOST_DRAWN = 10**7
 """At most this many indices are drawn to count the rows that they read."""
@@ -62,7 +64,7 @@ def sources(target: Target) -> list[Source]:
 
 def _motifs(target: Target) -> list[Source]:
     by_key: dict[str, Source] = {}
-    uses = _uses(target)
+    uses, bags = _uses(target), _bags(target)
     cut, permuted = _cut_gradients(target), _permuted_gradients(target)
     optimizers = _optimizers(target)
     for motif in target.motifs:
@@ -76,7 +78,8 @@ def _motifs(target: Target) -> list[Source]:
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
                 moved = None if last is None else rules.with_output_last_axis(config, last)
-                times = round(min(motif.count_per_s * uses.get(motif.member, 0.0), MOST_USES))
+                often = motif.count_per_s * uses.get(motif.member, 0.0)
+                times = round(min(bags[motif.member] if kind == BAG.name else often, MOST_USES))
                 used = rules.with_uses(config, times) if times >= FEWEST_USES else None
                 for variant, of_calls in ((config, 1), (concatenated, 1), (moved, 1), (used, times)):
                     if variant is not None:
@@ -123,6 +126,18 @@ def _uses(target: Target) -> dict[str, float]:
     layer's in a loop."""
     distinct = distinct_shares(target)
     return {m.name: 1 / m.steps_per_s for m in target.members if distinct[m.name] < MOSTLY_DISTINCT}
+
+
+def _bags(target: Target) -> Mapping[str, float]:
+    """How many bags of look-ups a step of each member reads, one table after another. A block of one alone would take
+    most of its time in the interpreter, and in clearing up after FBGEMM. Counted are steps that other runtimes may run,
+    as in training each table has a gradient of its own."""
+    found: dict[str, float] = defaultdict(float)
+    step_s = {m.name: 1 / m.steps_per_s for m in target.members} if target.may_leave_torch else {}
+    for cluster in target.clusters:
+        if cluster.member in step_s and asked(BAG.from_motif, [cluster]) is not None:  # type: ignore[list-item]
+            found[cluster.member] += cluster.calls_per_s * step_s[cluster.member]
+    return found
 
 
 def _optimizers(target: Target) -> dict[str, str | None]:

@@ -34,6 +34,18 @@ def test_bags_are_equally_long(mode: str) -> None:
     assert module(torch.zeros(32, dtype=torch.long)).shape == (8, 4)
 
 
+def test_bags_read_in_a_row_are_those_of_single_reads() -> None:
+    kind = KINDS["embedding_bag"]
+    config = kind.with_uses(BAG, 3)
+    assert config is not None and kind.uses(config) == 3
+    count, rows = kind.index_range(config) or (0, 0)
+    row, one = kind.build(config), kind.build(BAG)
+    row.load_state_dict(one.state_dict())
+    indices = torch.randint(rows, (count,))
+    torch.testing.assert_close(row(indices), torch.cat([one(part) for part in indices.view(3, -1)]))
+    assert kind.index_range(kind.resized(config, 1.3) or {}) == (4 * count // 3, rows)
+
+
 class Operators(TorchDispatchMode):
     """Names of the operators that run."""
 

@@ -191,3 +191,23 @@ def test_a_layer_that_a_loop_uses_is_also_tried_as_one(layers: int, uses: set[in
     found = [s for s in sources(target_of(signature)) if s.kind == "linear"]
     assert {s.config["uses"] for s in found if "uses" in s.config} == uses
     assert {round(s.time_s / s.config.get("uses", 1), 9) for s in found} == {round(0.001 / 32, 9)}
+
+
+@pytest.mark.parametrize(("mode", "uses"), [("inference", {5}), ("training", set())])
+def test_bags_that_a_model_reads_one_after_another_are_also_one_block(mode: str, uses: set[int]) -> None:
+    """Of two tables, three times and twice."""
+
+    def bag(rows: int, calls: float) -> Cluster:
+        args = (tensor(rows, 16), tensor(64, dtype="int64"), tensor(64, dtype="int64"), False, 0, False)
+        return replace(cluster("aten._embedding_bag.default", "forward", args, 64, 16), calls=calls)
+
+    signature = small_signature(
+        mode=mode,
+        clusters=(bag(1000, 3.0), bag(5000, 2.0)),
+        measurements=(measured((0.003, 0.001), ("k", "k")),),
+        motifs=(Motif(clusters=(0,), count=3.0), Motif(clusters=(1,), count=2.0)),
+    )
+    found = [s for s in sources(target_of(signature)) if s.kind == "embedding_bag"]
+    assert {s.config["uses"] for s in found if "uses" in s.config} == uses
+    times = {s.config["rows"]: s.time_s for s in found if "uses" in s.config}
+    assert times == (pytest.approx({1000: 0.005, 5000: 0.0025}) if uses else {})
