@@ -8,12 +8,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from statsnet.blocks.base import BlockKind, Config
-from statsnet.blocks.operator_call import MOST_USES, operands_of, uses_of
+from statsnet.blocks.operator_call import operands_of
 from statsnet.blocks.operator_reading import call_of
 from statsnet.blocks.operator_sizes import narrowed, resized
 from statsnet.blocks.operator_source import arguments_source, helpers_used
 from statsnet.blocks.operator_spelling import NAMESPACE, spelled
-from statsnet.blocks.operator_trial import surely_runs, takes_its_result
+from statsnet.blocks.operator_trial import surely_runs
 from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.model import Cluster
 
@@ -23,19 +23,15 @@ class Operator(nn.Module):
 
     The first operand is the input: it is replaced in every step by a tensor of its layout (`samples`). So no time is
     spent on views, and this block begins a tower. No gradient flows through it: an operator of a backward pass is
-    a block like any other. With several `uses`, it runs so often, each time on its own result: as in a model, it
-    then finds in the caches what was just written.
+    a block like any other.
     """
 
-    def __init__(self, function: Callable[..., Any], *operands: Tensor, keep: tuple = (), uses: int = 1) -> None:
+    def __init__(self, function: Callable[..., Any], *operands: Tensor, keep: tuple = ()) -> None:
         super().__init__()
-        self.function, self.operands, self.others = function, operands, operands[1:]
-        self.keep, self.uses = keep, uses
+        self.function, self.operands, self.others, self.keep = function, operands, operands[1:], keep
 
     def forward(self, x: Tensor) -> Tensor:
-        for _ in range(self.uses):
-            x = self.function(x, *self.others)
-        return x
+        return self.function(x, *self.others)
 
     def samples(self, count: int) -> list[Tensor]:
         """Inputs in `count` places in memory."""
@@ -83,20 +79,11 @@ class OperatorKind(BlockKind):
         config = call_of(cluster, own_dtype)
         return None if config is None else spelled(config)
 
-    def with_uses(self, config: Config, uses: int) -> Config | None:
-        """None if the operator does not take its own result in place of its input."""
-        return {**config, "uses": uses} if takes_its_result(config) else None
-
-    def uses(self, config: Config) -> int:
-        return uses_of(config)
-
     def scaled(self, config: Config, divisor: float) -> Config | None:
         return resized(config, 1 / divisor)
 
     def resized(self, config: Config, factor: float) -> Config | None:
         """None also if it is not sure that it runs: a block in another size is not measured alone."""
-        if (uses := uses_of(config)) > 1:
-            return {**config, "uses": min(max(2, round(uses * factor)), MOST_USES)}
         other = resized(config, factor)
         return other if other is not None and surely_runs(other) else None
 
@@ -118,7 +105,7 @@ class OperatorKind(BlockKind):
         return own
 
     def elements_read(self, config: Config) -> int:
-        return uses_of(config) * sum(o.numel for o in operands_of(config))
+        return sum(o.numel for o in operands_of(config))
 
     def helpers_of(self, configs: list[Config]) -> tuple[Any, ...]:
         used = helpers_used(configs)

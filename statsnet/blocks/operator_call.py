@@ -10,7 +10,6 @@ A configuration holds
                 ("usual",) for the default, ("number", x), ("numbers", (x, ...)), ("infinity", sign), ("word", "mean"),
                 ("dtype", name), ("format", name), ("device",)
     output      which of several results is handed on; -1 for the only one
-    uses        how often it runs, each time on its own result in place of its first operand; once if this is not there
 All are numbers, words and tuples of them, so that a spec's file can be checked before it becomes source.
 """
 
@@ -31,8 +30,6 @@ from statsnet.workloads.torch_operators import overload
 OWN = "own"
 OF_MEMORY = ("pin_memory", "non_blocking")
 """Arguments about how memory is allocated and copied; they are left to torch."""
-
-MOST_USES = 64
 
 Shape = tuple[int, ...]
 
@@ -94,14 +91,6 @@ def name_of(config: Config) -> str:
     if runnable(name) != name:
         raise ValueError(f"{name} may not stand in a network")
     return name
-
-
-def uses_of(config: Config) -> int:
-    """Raises ValueError for what is no number of uses."""
-    uses = config.get("uses", 1)
-    if type(uses) is not int or not 1 <= uses <= MOST_USES:
-        raise ValueError("the uses of an operator are not numbered")
-    return uses
 
 
 def index_limit(config: Config) -> int:

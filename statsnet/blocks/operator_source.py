@@ -9,15 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.operator_call import (
-    OWN,
-    Operand,
-    contiguous_strides,
-    index_limit,
-    name_of,
-    operands_of,
-    uses_of,
-)
+from statsnet.blocks.operator_call import OWN, Operand, contiguous_strides, index_limit, name_of, operands_of
 from statsnet.blocks.operator_schema import type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import HOW
@@ -53,10 +45,7 @@ def arguments_source(config: Config) -> list[str]:
     configuration that must not become code."""
     try:
         keep = tuple(i for i, o in enumerate(operands_of(config)) if o.dtype != OWN and _is_floating(o))
-        uses = uses_of(config)
-        named = {"keep": keep or None, "uses": uses if uses > 1 else None}
-        told = [f"{name}={value}" for name, value in named.items() if value is not None]
-        return [function_source(config), *operand_sources(config), *told]
+        return [function_source(config), *operand_sources(config), *([f"keep={keep}"] if keep else [])]
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{config!r} is no operator") from error
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.operator_call import OWN, name_of, operands_of, torch_arguments
-from statsnet.blocks.operator_source import POSITIVE, UNIT, operand_sources
+from statsnet.blocks.operator_call import name_of, operands_of, torch_arguments
+from statsnet.blocks.operator_source import operand_sources
 from statsnet.blocks.operator_spelling import NAMESPACE, meta_operands
 from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.categories import base_name
@@ -97,19 +97,6 @@ def result_shapes(config: Config) -> tuple[tuple[int, ...], ...] | None:
 def _result_shapes(key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
     results = results_without_values(_config(key))
     return None if results is None else tuple(tuple(r.shape) for r in results)
-
-
-def takes_its_result(config: Config) -> bool:
-    """Whether an operator's result may stand in the place of its first operand: it has that one's dtype, shape and
-    strides. Not one of other dtypes than the network's, which may hold indices or masks; nor one that takes no negative
-    numbers, which its result may have."""
-    first, base = operands_of(config)[0], base_name(name_of(config))
-    may = first.dtype == OWN and first.numel > 0 and base not in POSITIVE | UNIT
-    results = results_without_values(config) if may else None
-    if not results:
-        return False
-    result, before = results[max(config["output"], 0)], meta_operands(config)[0]
-    return (result.dtype, result.shape, result.stride()) == (before.dtype, before.shape, before.stride())
 
 
 def results_without_values(config: Config) -> list[torch.Tensor] | None:

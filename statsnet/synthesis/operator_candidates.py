@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from statsnet.blocks import asked
 from statsnet.blocks.operator import OperatorKind
-from statsnet.blocks.operator_call import operands_of
-from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
-from statsnet.synthesis.candidates import Candidate, largest_share, nearest_sizes
+from statsnet.synthesis.candidates import Candidate, nearest_sizes
 from statsnet.synthesis.loads import StepLoad
 from statsnet.synthesis.sources import Source
 
@@ -30,15 +27,8 @@ LEAST_SHARE = 3e-4
 MOST_OF_CLASS = 3
 """Most operators of one kernel class, each of another shape class."""
 
-MOST = 120
+MOST = 90
 """Most candidates."""
-
-ROW = 4
-"""How often an operator runs that reads what it has just written. The first time it does not; with more of them, that
-would count less, but the block would be too large for a short step."""
-
-MOST_CACHED_BYTES = 2**24
-"""What is larger does not stay in the caches of a core or two."""
 
 
 def operator_candidates(
@@ -54,21 +44,7 @@ def operator_candidates(
         for source in _sources(target, name, own_dtype):
             for candidate in nearest_sizes(source, budget_s, target.mode, own_sizes=own_sizes):
                 chosen.setdefault(candidate.key, candidate)
-                if not own_sizes and (row := _in_a_row(candidate, budget_s, target.mode)):
-                    chosen.setdefault(row.key, row)
     return list(chosen.values())[:MOST]
-
-
-def _in_a_row(candidate: Candidate, budget_s: float, mode: str) -> Candidate | None:
-    """The same operator run ROW times on its own result, if it mostly reads and writes, and that fits into the caches.
-    A model's small operators find there what others have just written; blocks by themselves find it in memory."""
-    operands = operands_of(candidate.config)
-    nbytes = sum(o.numel * ITEM_SIZE.get(o.dtype, 4) for o in operands) + 4 * operands[0].numel
-    config = KIND.with_uses(candidate.config, ROW) if nbytes <= MOST_CACHED_BYTES else None
-    time_s = ROW * candidate.time_s
-    if config is None or time_s > largest_share(budget_s, mode, KIND.name) * budget_s:
-        return None
-    return replace(candidate, config=config, time_s=time_s)
 
 
 def not_served(shares: Mapping[str, float], loads: Iterable[StepLoad]) -> dict[str, float]:

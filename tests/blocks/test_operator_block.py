@@ -121,42 +121,6 @@ def test_what_is_asked_runs_and_is_written_in_one_line(name: str) -> None:
     assert not source.endswith("_.default")
 
 
-def test_an_operator_in_a_row_takes_its_own_result() -> None:
-    _, config = rebuilt(lambda: torch.ops.aten.elu_backward(torch.ones(8, 5), 1, 1, 1, True, torch.ones(8, 5)))
-    row = KIND.with_uses(config, 3)
-    assert row is not None and KIND.arguments(row)[-1] == "uses=3"
-    one, three = KIND.build(config), KIND.build(row)
-    (x,) = one.samples(1)
-    y = x
-    for _ in range(3):
-        y = one.function(y, *three.operands[1:])
-    torch.testing.assert_close(three(x), y)
-    assert [c.op for c in calls_in(lambda: three(x))] == 3 * ["aten.elu_backward.default"]
-    assert KIND.elements_read(row) == 3 * KIND.elements_read(config)
-    assert KIND.uses(KIND.resized(row, 1.75)) == 5
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda: torch.randn(8, 5).sum(1),
-        lambda: torch.randn(8, 5).argmax(1, keepdim=True),
-        lambda: torch.tanh(halves()),  # its result is contiguous
-        lambda: torch.rand(8, 5).log(),
-        lambda: torch.arange(8).abs(),
-    ],
-)
-def test_what_does_not_take_its_own_result_has_no_row(function: Callable[[], Any]) -> None:
-    assert KIND.with_uses(rebuilt(function)[1], 4) is None
-
-
-@pytest.mark.parametrize("uses", [0, 65, True, "4", 2.0, (2,)])
-def test_other_uses_become_no_source(uses: Any) -> None:
-    _, config = rebuilt(lambda: torch.tanh(torch.ones(8, 5)))
-    with pytest.raises(ValueError, match="uses"):
-        KIND.arguments({**config, "uses": uses})
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_layouts_stay_in_other_sizes(name: str) -> None:
     _, config = rebuilt(CASES[name][0])

@@ -143,9 +143,5 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
             "operator": ("max", "dim"), "spelling": "torch", "operands": (("own", (8, 4, 5), ()),),
             "arguments": (("operand", 0), ("number", 2), ("usual",)), "output": 0,
         },
-        {
-            "operator": ("tanh_backward", "default"), "spelling": "aten", "uses": 3, "output": -1,
-            "operands": (("own", (8, 4), ()), ("own", (8, 4), ())), "arguments": (("operand", 0), ("operand", 1)),
-        },
     ],
 }  # fmt: skip

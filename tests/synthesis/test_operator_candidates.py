@@ -80,21 +80,6 @@ def test_a_class_without_a_block_gets_its_own_operator_in_its_layout() -> None:
         assert operand.endswith(", 1024).narrow(1, 0, 512)") or ".narrow(1, 0, " in operand
 
 
-def test_small_operators_come_in_rows_too() -> None:
-    """As they find their operands in a model: in the caches. On a GPU, operators are taken in their own sizes."""
-
-    def uses(rows: int, **how: bool) -> set[int]:
-        one = replace(HALF, args=(tensor(rows, 512),), outputs=(tensor(rows, 512),))
-        wanted = target(GEMM, one, mode="training")
-        found = operator_candidates(
-            wanted, [load(mm=1.0)], budget_s=0.1, own_dtype="float32", **{"own_sizes": False, **how}
-        )
-        return {KINDS["operator"].uses(c.config) for c in found}
-
-    assert uses(64) == {1, 4}
-    assert uses(2**20) == uses(64, own_sizes=True) == {1}
-
-
 def test_what_cannot_be_rebuilt_is_passed_over() -> None:
     chosen = operator_candidates(
         target(GEMM, OPAQUE), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
