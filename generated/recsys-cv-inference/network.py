@@ -496,7 +496,8 @@ class Embedding(nn.Module):
 
 
 class EmbeddingBag(nn.Module):
-    """`bags` sums or means of `indices / bags` rows each.
+    """`bags` sums or means of `indices / bags` rows each. With several `uses`, it reads so often, each time by other
+    indices, as a model reads one table after another.
 
     On a CPU its kernel (FBGEMM's) may leave the vector registers in a state that makes legacy SSE code up to
     thirty times slower. In a model this slows one place or none, but here the next block is chance. So AVX
@@ -507,17 +508,19 @@ class EmbeddingBag(nn.Module):
 
     def __init__(
         self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
-        sparse: bool = False,
+        sparse: bool = False, uses: int = 1,
     ) -> None:
         super().__init__()
-        self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
+        self.rows, self.indices, self.skew, self.uses = rows, indices * uses, skew, uses
         without = torch.empty(rows, width, device="meta")
         self.table = nn.EmbeddingBag(rows, width, mode=mode, sparse=sparse, _weight=without)
         self.table.weight = table_of(rows, width)
         self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
-        pooled = self.table.forward(indices, self.offsets)
+        parts = indices.chunk(self.uses)
+        found = [self.table.forward(part, self.offsets) for part in parts]
+        pooled = found[0] if self.uses == 1 else torch.cat(found)
         if pooled.is_cpu:  # a product of one row would not reach the library
             few = pooled.detach()[:1].expand(16, -1).sigmoid()
             F.linear(few, few)
