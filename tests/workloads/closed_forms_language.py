@@ -191,16 +191,16 @@ CLOSED_FORMS: dict[str, int] = {
     "nlp/aoa_reader": aoa_reader(SHORTER["nlp/aoa_reader"]["sequence"], 31),
     "nlp/bert_large": bert_large(128),
     "nlp/bidaf": bidaf(SHORTER["nlp/bidaf"]["sequence"], 30) + bidaf_lstm(SHORTER["nlp/bidaf"]["sequence"], 30),
-    "nlp/enas": enas(35),
-    "nlp/gnmt": gnmt(50, 50) + gnmt_lstm(50, 50),
+    "nlp/enas": enas(7),
+    "nlp/gnmt": gnmt(10, 10) + gnmt_lstm(10, 10),
     "nlp/memn2n": 3 * 2 * 50 * 50 + 50 * 177,  # three hops over 50 sentences of width 50; 177 words
     "nlp/rnn_lm": 35 * (2 * lstm(650, 650) + 650 * 33_278),  # two layers of 650, the words
     "nlp/sentiment": 230 * (3 + 4) * 1024**2 + 2 * 1024 * 2,  # over 3 and 4 of 230 words, two classes
-    "nlp/seq2seq": seq2seq(40, 50) + 40 * 3 * lstm(256, 256),
+    "nlp/seq2seq": seq2seq(8, 10) + 8 * 3 * lstm(256, 256),
     "nlp/summarization": summarization(32, 8),
     "nlp/transformer_base": transformer_base(50, 50),
     "speech/deepspeech1": deepspeech1(100),
-    "speech/rnnt": rnnt(50, 40) + rnnt_lstm(50, 40),
+    "speech/rnnt": rnnt(10, 8) + rnnt_lstm(10, 8),
     "speech/wav2vec2_base": wav2vec2_base(2 * 16_000),
     "speech/whisper_base": whisper_base(3000, 64),
 }
