@@ -112,33 +112,16 @@ def profile(
     _check_arguments(workloads, mix)
     fleet.check(engine, environment)
     many = mix is None and are_many(workloads, engine)
-    may_lack_output = check or trace_path or many or mix is not None  # a missing folder is refused with those of many
-    if not may_lack_output or path is not None or json_path is not None:
-        output.check_signature_output(path, json_path)
-    if device == "meta":
-        _check_not_counted(trace_path)
-    if check and (mix is not None or many or device == "meta"):
-        raise UsageError(
-            f"--check was given with {'--mix' if mix else 'several workloads' if many else '--device meta'}",
-            cause="it runs one workload's step on a device, beside torch's own counters",
-            hint="check one workload at a time, on cpu or cuda",
-        )
-    if mix is None and not many:
-        output.check_file(path)
-    trace.check(trace_path, path, json_path)
-    refused = {
-        "--mix": mix is not None,
-        "several workloads or --engine": many,
-        "--check": check,
-        "--trace": trace_path is not None,
-    }
+    several = "--mix" if mix is not None else "several workloads or --engine" if many else None
+    _check_asked(several, device, check, trace_path)
+    _check_files(several, check, path, json_path, trace_path)
     if processes is not None:
-        _check_one_workload(refused)
+        _check_one_workload({several: several, "--check": check, "--trace": trace_path})
     check_counters(counters, device)
     check_together(processes or 1, device, counters, sandboxed=sandbox.is_on())
     if group_timeout_s is not None:
         _check_group(processes, device)
-    if mix is not None or many:
+    if several:
         wanted = Wanted(
             mode=mode, folder=path or "", device=device, counters=counters, level=level, seed=seed,
             min_time_s=min_time_s, engine=engine, environment=environment,
@@ -246,17 +229,33 @@ def _check_arguments(workloads: tuple[str, ...], mix: str | None) -> None:
         )
 
 
-def _check_not_counted(trace_path: str | None) -> None:
-    if trace_path is not None:
+def _check_asked(several: str | None, device: str, check: bool, trace_path: str | None) -> None:
+    if device == "meta" and trace_path is not None:
         raise UsageError(
             "--trace was given for counting",
             cause="nothing runs on fake tensors",
             hint="leave out --trace or --device meta",
         )
+    if check and (several or device == "meta"):
+        raise UsageError(
+            f"--check was given with {several or '--device meta'}",
+            cause="it runs one workload's step on a device, beside torch's own counters",
+            hint="check one workload at a time, on cpu or cuda",
+        )
 
 
-def _check_one_workload(refused: dict[str, bool]) -> None:
-    if option := next((name for name, is_given in refused.items() if is_given), None):
+def _check_files(
+    several: str | None, check: bool, path: str | None, json_path: str | None, trace_path: str | None
+) -> None:
+    if not (check or trace_path or several) or path is not None or json_path is not None:
+        output.check_signature_output(path, json_path)
+    if not several:  # a missing folder is refused with those of many
+        output.check_file(path)
+    trace.check(trace_path, path, json_path)
+
+
+def _check_one_workload(others: dict[str | None, object]) -> None:
+    if option := next((name for name, given in others.items() if given), None):
         raise UsageError(
             f"--nproc and {option} were both given",
             cause="several processes only measure one workload's step together",
