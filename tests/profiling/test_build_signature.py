@@ -107,10 +107,7 @@ def test_signatures_of_tiny_workloads(name: str, mode: str) -> None:
     assert signature.name == name
     measurement = signature.measurements[0]
     assert None not in measurement.cluster_time_s
-    assert signature.coverage() == pytest.approx(1.0, abs=0.02)
-    times = zip(signature.clusters, measurement.cluster_time_s, strict=True)
-    uncounted_s = sum(time_s or 0.0 for cluster, time_s in times if cluster.flops is None)
-    assert uncounted_s < 0.02 * measurement.operator_time_s
+    assert signature.coverage() == pytest.approx(1.0), "every operator has a formula"
     phases = {c.phase for c in signature.clusters}
     assert ("backward" in phases) == ("optimizer" in phases) == (mode == "training")
 

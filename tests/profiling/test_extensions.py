@@ -81,7 +81,7 @@ def test_loops_of_an_extension_are_pauses_that_are_named() -> None:
     (note,) = [note for note in profile.notes if "pauses" in note]
     assert "C++ extension" in note and "torch.library" in note
     measurement = profile.signature.measurements[0]
-    assert measurement.framework_time_s > 0.5 * measurement.latency_s
+    assert measurement.framework_time_s > measurement.operator_time_s
 
 
 @needs_compiler

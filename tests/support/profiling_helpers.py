@@ -68,7 +68,7 @@ def profiled(factory: Callable[..., Any], mode: str = "inference") -> Profile:
 def tiny_signature(name: str, mode: str) -> Signature:
     """Profile of a reference workload's tiny preset; made once."""
     model = Model(target=name, preset="tiny", mode=mode)
-    return ProfileWorkload(model=model, min_time_s=0.0).run(Context()).signature
+    return ProfileWorkload(model=model, min_time_s=0.0, repeats=2).run(Context()).signature
 
 
 @dataclass(slots=True, eq=False)
