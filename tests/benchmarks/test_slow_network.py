@@ -124,7 +124,7 @@ def test_two_ranks_meet_over_the_link_alone(tmp_path: Path) -> None:
     with linked_namespaces() as linked:
         for rate in (None, 0.2):
             linked.limit(rate)
-            linked.run_ranks([sys.executable, "-c", EXCHANGE, str(said)], {}, "an exchange", 60.0)
+            linked.run_ranks([sys.executable, "-c", EXCHANGE, str(said)], {}, "an exchange", 600.0)
             assert said.read_bytes() == b"over here"
             said.unlink()
 
@@ -133,7 +133,7 @@ def test_two_ranks_meet_over_the_link_alone(tmp_path: Path) -> None:
 def test_a_rank_that_fails_is_named_and_the_other_ended() -> None:
     fails = "import os, time\nif os.environ['RANK'] == '1': raise SystemExit('no memory')\ntime.sleep(600)"
     with linked_namespaces() as linked, pytest.raises(MeasurementError, match="rank 1 of a step failed") as caught:
-        linked.run_ranks([sys.executable, "-c", fails], {}, "a step", 60.0)
+        linked.run_ranks([sys.executable, "-c", fails], {}, "a step", 600.0)
     assert caught.value.cause == "no memory"
 
 
@@ -150,7 +150,7 @@ def test_namespaces_go_with_a_program_that_is_killed() -> None:
         watched = [os.pidfd_open(int(pid)) for pid in program.stdout.readline().split()]
         program.send_signal(signal.SIGKILL)
     for descriptor in watched:
-        assert select.select([descriptor], [], [], 30.0)[0], "a holder outlived its program"
+        assert select.select([descriptor], [], [], 600.0)[0], "a holder outlived its program"
         os.close(descriptor)
 
 

@@ -77,7 +77,7 @@ def begin_to_measure(locks: DeviceLocks) -> tuple[threading.Thread, threading.Ev
     locks.tell = lambda text: waits.set() if "another program" in text and "=0" in text else None
     thread = threading.Thread(target=measure)
     thread.start()
-    assert waits.wait(60)
+    assert waits.wait(600)
     return thread, measures
 
 
@@ -94,7 +94,7 @@ def test_a_second_command_says_that_it_waits_and_begins_when_the_first_has_ended
         thread, measures = begin_to_measure(locks)
         assert not measures.is_set()
         first.communicate("")  # it ends as it should: what it has started holds nothing any more
-        assert measures.wait(60)
+        assert measures.wait(600)
         thread.join()
     assert PATIENCE.begun_s > 100.0
     assert locks.waited_s > 0
@@ -141,7 +141,7 @@ def test_the_lock_of_a_killed_command_is_free_when_its_processes_have_ended(fold
         first.wait()
         assert not measures.is_set(), "a process that it has started may still measure"
         os.kill(heir, 9)
-        assert measures.wait(60)
+        assert measures.wait(600)
         thread.join()
 
 
@@ -202,7 +202,7 @@ def test_processes_of_one_run_share_a_lock_and_others_wait(folder: Path, monkeyp
         assert not any(measures.is_set() for _, measures in waiting)
         first.communicate("")
         for thread, measures in waiting:
-            assert measures.wait(60)
+            assert measures.wait(600)
             thread.join()
 
 

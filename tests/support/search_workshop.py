@@ -30,6 +30,8 @@ from statsnet.synthesis.trials import Knowledge
 REPLACED = ("prepare", "for_design", "build_and_measure", "finish")
 QUICK = Heartbeat(beat_s=0.05, lost_after_s=3.0, look_s=0.2, patience_s=30.0, pause_s=0.1)
 WORKERS = 3
+PATIENT = replace(QUICK, lost_after_s=60.0)
+"""Where nobody is killed: while a database restarts on a busy machine, one that lives may be silent for seconds."""
 LIMIT_S = 90
 """A worker that has not ended by then is ended by the system."""
 
@@ -91,7 +93,7 @@ def work(url: str, trials: int, number: int, until_done: int, program: str | Non
         ProxyRequest(mix_text="a:1"),
         storage=study_storage(url),
         limits=SearchLimits(trials=trials),
-        heartbeat=QUICK,
+        heartbeat=PATIENT if program else QUICK,
     )
     usual = [t.number for t in result.tried if t.design == Design() and t.share == 1.0]
     return {"numbers": [t.number for t in result.tried], "usual": usual, "tried": len(begun)}
