@@ -39,6 +39,8 @@ for name in ("STATSNET_CACHE", "TORCHINDUCTOR_CACHE_DIR"):  # of each worker
     atexit.register(shutil.rmtree, os.environ[name], ignore_errors=True)
 # Libraries set these when a test imports them; but while variables change, no measuring process is forked.
 os.environ.update(KMP_DUPLICATE_LIB_OK="True", KMP_INIT_AT_FORK="FALSE", GRPC_ENABLE_FORK_SUPPORT="0")
+# A compiler that starts processes of its own and tries which vectors it may use takes longer than all that is compiled.
+os.environ.update(TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="0")
 if _traps_at_amx():
     os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 
