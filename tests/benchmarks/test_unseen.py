@@ -31,8 +31,6 @@ from benchmarks.drawn.recipe import GRAMMAR, LIBRARIES, Names, Recipe, draw_reci
 from benchmarks.drawn.table import UnseenRow, add, markdown, read
 from benchmarks.ways.comparisons import PROXY
 from statsnet.errors import MeasurementError, WorkloadError
-from statsnet.measure.control import Control
-from statsnet.measure.process import run
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model, TimeWorkload
 from statsnet.progress import Progress, silent
@@ -96,7 +94,7 @@ def test_classes_of_libraries_run(library: str, tmp_path: Path) -> None:
     file = tmp_path / "workload.py"
     file.write_text(Recipe(source=library, name=CLASSES[library], seed="run").text(2, tiny=True))
     for mode in ("inference", "training"):
-        counted = run(CountStep(model=Model(target=target_of(file), mode=mode)), Control(label=library))
+        counted = CountStep(model=Model(target=target_of(file), mode=mode)).run(Context())
         assert counted.calls > 0 and counted.flops > 0
 
 

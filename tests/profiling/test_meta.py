@@ -46,18 +46,19 @@ def test_counts_equal_those_of_a_real_step(name: str, mode: str) -> None:
     assert 0 < counted.memory.activation_bytes <= real.memory.activation_bytes
 
 
-def test_llama_70b_is_counted_without_its_memory() -> None:
+def test_layers_of_llama_70b_are_counted_without_their_memory() -> None:
+    """A few of the eighty. docs/how-to/large-models.md runs them all in a test of its own."""
     pytest.importorskip("transformers")
-    tokens, hidden, inner, layers, key_value, vocabulary = 512, 8192, 28_672, 80, 1024, 128_256
+    tokens, hidden, inner, layers, key_value, vocabulary = 512, 8192, 28_672, 6, 1024, 128_256
     signature = count(
         target=f"{EXAMPLES / 'llama_70b.py'}:llama_70b",
         mode="inference",
         dtype="bfloat16",
-        overrides={"sequence": str(tokens)},
+        overrides={"sequence": str(tokens), "layers": str(layers)},
     )
     per_layer = 2 * hidden**2 + 2 * hidden * key_value + 3 * hidden * inner + 2 * hidden
     parameters = layers * per_layer + 2 * vocabulary * hidden + hidden
     assert signature.memory.parameter_count == parameters
     assert signature.memory.parameter_bytes == 2 * parameters
-    # A token's row of the input table is read, not multiplied.
-    assert signature.flops_per_step == pytest.approx(2 * parameters * tokens, rel=0.05)
+    multiplied = parameters - vocabulary * hidden  # a token's row of the input table is read
+    assert signature.flops_per_step == pytest.approx(2 * multiplied * tokens, rel=0.02)
