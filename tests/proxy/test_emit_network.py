@@ -354,7 +354,8 @@ def test_where_convolutions_are_channels_last_so_is_what_is_handed_to_them(
     assert all(channels_last(x) for x in (*given, *side_inputs))
     convolutions = [m for m in proxy.modules() if isinstance(m, torch.nn.Conv2d)]
     assert all(m.weight.is_contiguous() for m in convolutions) == (how != "weights")
-    assert all(y.isfinite().all() for y in network.make_step(proxy)())
+    if how == "weights" or (mode, how) == ("training", "compiled"):  # to trace blocks of all kinds takes seconds
+        assert all(y.isfinite().all() for y in network.make_step(proxy)())
 
 
 def test_a_convolution_that_reads_channels_last_leaves_others_as_they_are(
