@@ -15,7 +15,7 @@ from statsnet.errors import WorkloadError
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.tree_copies import copied
-from statsnet.workloads.trees import all_tensors, holds_iterator, parameters_of, same_state, state_of
+from statsnet.workloads.trees import all_tensors, holds_iterator, is_small, parameters_of, same_state, state_of
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +35,9 @@ class Renewal:
         self._watched: tuple[Inputs, list[Any]] | None = None
         self._states: list[dict[Place, list[Any]]] = []
         self._structure = _as_built(built.model)
+        small = [tensor for tensor in all_tensors([*self._structure.values()]) if is_small(tensor)]
+        with _unseen():
+            self._values = dict(zip(map(id, small), self._copied(small), strict=True))
         self._kept: list[_Kept] = []
         if holds_iterator(built.inputs):
             raise WorkloadError(
@@ -55,6 +58,10 @@ class Renewal:
 
     def batches(self, index: int) -> Inputs:
         """What the step of this number runs on. To be called before each step, outside of its time."""
+        with _unseen():
+            return self._batches(index)
+
+    def _batches(self, index: int) -> Inputs:
         self._look()
         self._steps += 1
         for kept in self._kept:
@@ -81,15 +88,20 @@ class Renewal:
             _, first, second = self._states
             # What only the first step sets up, such as a table of positions, stays.
             changed = [place for place, state in second.items() if not same_state(first.get(place, []), state)]
-            self._kept = [_Kept.of(place, self._structure, first, second) for place in changed if _matters(place)]
-            self._states, self._structure = [{}] * 3, {}
+            as_built = self._structure, self._values
+            self._kept = [_Kept.of(place, *as_built, first, second) for place in changed if _matters(place)]
+            self._states, self._structure, self._values = [{}] * 3, {}, {}
 
-    def _copied(self, inputs: Inputs) -> Inputs:
-        from torch.utils._python_dispatch import _disable_current_modes
+    def _copied(self, inputs: Any) -> Any:
+        with self._built.fake_mode or contextlib.nullcontext():
+            return copied(inputs)
 
-        # Copying is no part of a step: nobody who watches the step should see it.
-        with _disable_current_modes(), self._built.fake_mode or contextlib.nullcontext():
-            return copied(inputs)  # type: ignore[no-any-return]
+
+def _unseen() -> contextlib.AbstractContextManager[Any]:
+    """Within it, nobody who watches a step sees an operator: copying and comparing are no part of it."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()
 
 
 _NOT_THERE = object()
@@ -98,7 +110,7 @@ _NOT_THERE = object()
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """An attribute that steps change: what it held (_NOT_THERE: it is made in a step), and the values of the tensors
-    that are changed in place."""
+    that are changed in place: as built if they are small, else as they were when that showed."""
 
     place: Place
     value: Any
@@ -109,6 +121,7 @@ class _Kept:
         cls,
         place: Place,
         structure: dict[Place, Any],
+        values: dict[int, torch.Tensor],
         first: dict[Place, list[Any]],
         second: dict[Place, list[Any]],
     ) -> _Kept:
@@ -116,14 +129,14 @@ class _Kept:
         versions = {id(t): v for t, v in _versions(first.get(place, []))}
         in_place = [t for t, v in _versions(second[place]) if versions.get(id(t), v) != v]
         held = {id(tensor) for tensor in all_tensors(value)}
-        return cls(place, value, [(t, t.detach().clone()) for t in in_place if id(t) in held])
+        return cls(place, value, [(t, values.get(id(t), t).detach().clone()) for t in in_place if id(t) in held])
 
     def put_back(self) -> None:
         import torch
 
         module, name = self.place
-        with torch.no_grad():
-            for tensor, content in self.contents:
+        for tensor, content in self.contents:
+            with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
                 tensor.copy_(content)
         if self.value is not _NOT_THERE:
             setattr(module, name, copied(self.value, lambda t: t))
@@ -131,7 +144,7 @@ class _Kept:
             delattr(module, name)
 
 
-def _versions(state: list[Any]) -> list[tuple[torch.Tensor, int]]:
+def _versions(state: list[Any]) -> list[tuple[torch.Tensor, Any]]:
     return [entry for entry in state if isinstance(entry, tuple)]
 
 

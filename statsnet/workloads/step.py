@@ -16,7 +16,7 @@ from statsnet.workloads.losses import ProjectionLoss, total_loss
 from statsnet.workloads.optimizers import make_optimizer
 from statsnet.workloads.renewal import Renewal
 from statsnet.workloads.stepping import Stepper
-from statsnet.workloads.tree_copies import copied
+from statsnet.workloads.tree_copies import copied, gone_through
 from statsnet.workloads.trees import holds_iterator, parameters_of
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Step:
         """The outputs, with all that is yielded; whether anything is, the first step tells."""
         if self._yields is None:
             self._yields = holds_iterator(outputs)
-        return _yielded(outputs) if self._yields else outputs
+        return gone_through(outputs) if self._yields else outputs
 
     def _enter(self, phase: str) -> None:
         self._phase = phase
@@ -242,19 +242,8 @@ def _first_run(built: BuiltWorkload) -> ProjectionLoss:
 def _outputs(built: BuiltWorkload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The model's outputs for a copy of these inputs, which it may change."""
     args, kwargs = copied((args, kwargs))
-    return _yielded(built.model(*args, **kwargs))
-
-
-def _yielded(value: Any) -> Any:
-    """All that an iterator yields, in a list: a model that gives one computes only when it is gone through. Any other
-    value as it is. Iterators in tuples, lists and dictionaries are gone through, too."""
-    if isinstance(value, Iterator):
-        return [_yielded(each) for each in value]
-    if type(value) in (tuple, list):
-        return type(value)(map(_yielded, value))
-    if type(value) is dict:
-        return {key: _yielded(each) for key, each in value.items()}
-    return value
+    outputs = built.model(*args, **kwargs)
+    return gone_through(outputs) if holds_iterator(outputs) else outputs
 
 
 def _lacks_gradients(error: RuntimeError) -> bool:

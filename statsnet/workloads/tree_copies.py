@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from statsnet.workloads.trees import PLAIN, attributes_of, may_be_written
+from statsnet.workloads.trees import PLAIN, attributes_of, ends, may_be_written
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +24,12 @@ def copied(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor] | None = N
     """A copy that a step may change: of every container, object and array inside, and `tensor` of each tensor
     (default: a copy). Modules, functions, iterators and what cannot be copied stay the same objects."""
     return _Copied(tensor or clone)(value)
+
+
+def gone_through(value: Any) -> Any:
+    """The value with a list of all that it yields in place of each iterator inside, but for those without an end and
+    files."""
+    return _GoneThrough(lambda tensor: tensor)(value)
 
 
 class _Mapped:
@@ -88,6 +94,15 @@ class _Mapped:
         for name, item in changed.items():
             object.__setattr__(new, name, item)  # frozen dataclasses too
         return new
+
+
+class _GoneThrough(_Mapped):
+    """Replaces iterators, in objects and classes of one's own too."""
+
+    def _inside(self, value: Any) -> Any:
+        if ends(value):
+            return [self(each) for each in value]
+        return super()._inside(value)
 
 
 class _Copied(_Mapped):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import count, cycle, repeat
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +43,14 @@ def data_bytes(value: Any) -> int:
 
 
 def state_of(value: Any, seen: set[int] | None = None) -> list[Any]:
-    """What tells whether a step changed a value: the tensors inside with their versions, plain values, what arrays
-    hold, and the lengths of containers. `same_state` compares two. What is in `seen` is left out, and what was looked
-    at is added."""
+    """What tells whether a step changed a value: the tensors inside with their versions and, of small ones, what they
+    hold, plain values, what arrays hold, and the lengths of containers. `same_state` compares two. What is in `seen` is
+    left out, and what was looked at is added."""
     import torch
 
     def told(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
-            return leaf, _version(leaf)
+            return leaf, (_version(leaf), _content(leaf))
         if may_be_written(leaf):
             return f"{leaf.shape} {leaf.dtype} {hashlib.blake2b(leaf.tobytes()).hexdigest()}"
         return leaf if isinstance(leaf, PLAIN) else type(leaf)
@@ -63,7 +65,15 @@ def same_state(before: list[Any], after: list[Any]) -> bool:
 
 def holds_iterator(value: Any) -> bool:
     """Whether something inside can be gone through only once."""
-    return any(isinstance(leaf, Iterator) for leaf in _leaves(value, set()))
+    return any(map(ends, _leaves(value, set())))
+
+
+_ENDLESS = (count, cycle, repeat, io.IOBase)
+
+
+def ends(value: Any) -> bool:
+    """Whether it is an iterator that is used up. A file, such as a logger writes to, is nothing to go through."""
+    return isinstance(value, Iterator) and not isinstance(value, _ENDLESS)
 
 
 def shape_key(value: Any) -> tuple[Any, ...]:
@@ -148,6 +158,32 @@ def stored_bytes(tensor: torch.Tensor) -> int:
 
 def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else int(tensor._version)
+
+
+SMALL_BYTES = 4096
+
+
+def is_small(tensor: torch.Tensor) -> bool:
+    """Whether it may be a place in a cache, or a number of steps: what a step does may depend on it."""
+    from torch.nn.parameter import is_lazy
+
+    return not is_lazy(tensor) and stored_bytes(tensor) <= SMALL_BYTES
+
+
+def _content(tensor: torch.Tensor) -> bytes | None:
+    """What changes with a tensor that is written without a new version: a small one, through `data`, and one that was
+    made in inference mode. None of another, and of one without data."""
+    import torch
+
+    if not tensor.is_inference() and not is_small(tensor):
+        return None
+    digest = hashlib.blake2b()
+    try:
+        for part in parts_of(tensor):
+            digest.update(part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    except (RuntimeError, TypeError):  # without data, or of a class or a type that shows none
+        return None
+    return digest.digest()
 
 
 def _same(before: Any, after: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -77,6 +79,16 @@ def yielding_within() -> Any:
     return Calls(lambda self, x: {"rows": [map(self.a, (x, x))]}), (torch.randn(ROWS, WIDTH),)
 
 
+@dataclass(frozen=True)
+class Streamed:
+    rows: Iterator[torch.Tensor]
+    number: Iterator[int]
+
+
+def yielding_in_fields() -> Any:
+    return Calls(lambda self, x: Streamed(map(self.a, (x, x)), itertools.count())), (torch.randn(ROWS, WIDTH),)
+
+
 def lazy() -> Any:
     return nn.Sequential(nn.LazyLinear(WIDTH), nn.LazyBatchNorm1d(), nn.LazyLinear(WIDTH)), (torch.randn(ROWS, WIDTH),)
 
@@ -84,6 +96,7 @@ def lazy() -> Any:
 @pytest.mark.parametrize(("factory", "mode", "products"), [
     (saved_in_half, "training", 5), (sparse_graph, "training", 5), (jagged_rows, "training", 5),
     (yielding, "inference", 2), (yielding, "training", 5), (yielding_within, "inference", 2),
+    (yielding_in_fields, "inference", 2), (yielding_in_fields, "training", 4),
     (lazy, "inference", 2), (lazy, "training", 5), (gradients_of_each_row, "inference", 2),
 ])  # fmt: skip
 def test_what_runs_inside_of_other_calls_late_or_first_is_captured(

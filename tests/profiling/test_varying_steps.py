@@ -18,7 +18,9 @@ from changing_models import (
     growing_cache,
     growing_episode,
     growing_from_a_number,
+    growing_in_inference_mode,
     growing_list,
+    growing_place,
     growing_state,
     many_lengths,
     popped_dict,
@@ -48,7 +50,7 @@ def profiled(factory: Callable[..., Any], mode: str = "inference", device: str =
 
 @pytest.mark.parametrize("factory", [
     growing_cache, popped_list, popped_dict, growing_state, growing_list, growing_from_a_number, growing_attribute,
-    growing_episode,
+    growing_episode, growing_place, growing_in_inference_mode,
 ])  # fmt: skip
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mode: str) -> None:

@@ -82,6 +82,29 @@ def growing_attribute() -> Any:
     return Calls(run), (torch.randn(1, WIDTH),)
 
 
+def growing_place() -> Any:
+    """A place in a cache that is written through `data`, which tells nobody."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.place.data += 1
+        return self.linear(self.rows[: int(self.place)])  # type: ignore[no-any-return]
+
+    return Calls(run, rows=torch.zeros(64, WIDTH), place=torch.tensor(8)), (torch.randn(1, WIDTH),)
+
+
+def growing_in_inference_mode() -> Any:
+    """What is made there has no version."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            if self.place is None:
+                self.place = torch.full((2000,), 8)
+            self.place += 1
+        return self.linear(self.rows[: int(self.place[0])])  # type: ignore[no-any-return]
+
+    return Calls(run, rows=torch.zeros(64, WIDTH), place=None), (torch.randn(1, WIDTH),)
+
+
 class Episode:
     """An environment that holds no rows before the first step."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import subprocess
 import sys
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
@@ -23,7 +25,7 @@ from statsnet.errors import WorkloadError  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
 from statsnet.workloads.tree_copies import copied, map_tensors  # noqa: E402
-from statsnet.workloads.trees import all_tensors, data_bytes, shape_key  # noqa: E402
+from statsnet.workloads.trees import all_tensors, data_bytes, holds_iterator, shape_key  # noqa: E402
 
 Point = namedtuple("Point", "x y")
 
@@ -114,6 +116,12 @@ def test_what_holds_no_tensor_stays_and_what_is_shared_stays_shared() -> None:
     assert mapped[2] is settings
     assert len(list(all_tensors(loop))) == 1
     assert map_tensors([settings, 1], torch.Tensor.double)[0] is settings
+
+
+def test_a_file_or_a_number_without_an_end_is_no_iterator_that_is_used_up() -> None:
+    log = logging.StreamHandler(sys.stderr)
+    assert not holds_iterator([{"log": log}, SimpleNamespace(step=itertools.count())])
+    assert holds_iterator([{"log": log}, map(abs, [1])])
 
 
 MODELS = """

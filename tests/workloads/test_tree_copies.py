@@ -74,6 +74,9 @@ def test_states_differ_by_any_change() -> None:
     tensor.add_(1)
     assert not same_state(before, state_of(held))
     before = state_of(held)
+    tensor.data += 1
+    assert not same_state(before, state_of(held))
+    before = state_of(held)
     values.append(1.0)
     assert not same_state(before, state_of(held))
     before = state_of(held)
