@@ -25,6 +25,7 @@ from statsnet.workloads import settings
 
 def main(folder: Path, events_fd: int) -> int:
     end_with_parent()
+    del sys.argv[1:]  # a user's script may read its command line, and has none here
     faulthandler.enable(2, all_threads=False)  # so that a crash says where it was
     message = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     try:

@@ -22,6 +22,7 @@ from torch._C._autograd import DeviceType
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from statsnet.errors import ModelError
 from statsnet.measure.device_kernels import Kernel, Span, kernel_of, union
 from statsnet.measure.tracing import Traces, tracing_wrapped
 
@@ -100,7 +101,13 @@ class StepEvents:
             on_device.append(kernel)
             if (launcher := launched_by.get(record.linked_correlation_id())) is not None:
                 launcher.kernels.append(kernel)
-        step = next(e for events in threads.values() for e in events if e.name == STEP_LABEL)
+        step = next((e for events in threads.values() for e in events if e.name == STEP_LABEL), None)
+        if step is None:
+            raise ModelError(
+                "the step cannot be profiled",
+                cause="it runs a profiler of its own (torch.profiler, torch.autograd.profiler), and torch has only one",
+                hint="leave torch's profiler out meanwhile",
+            )
         return cls.joined(threads.values(), step, on_device, works)
 
     @classmethod

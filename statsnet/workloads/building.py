@@ -247,9 +247,10 @@ def _is_fake(tensor: torch.Tensor) -> bool:
 
 
 def set_mode(model: torch.nn.Module, mode: str) -> None:
-    """Set the model to training or inference. An exported program has no such switch and stays as it was exported."""
+    """Set the model to training or inference, as its users do: some override what they call. An exported program has no
+    such switch and stays as it was exported."""
     with suppress(NotImplementedError):
-        model.train(mode == "training")
+        model.train() if mode == "training" else model.eval()
 
 
 @contextmanager

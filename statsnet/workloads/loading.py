@@ -109,6 +109,8 @@ def _known_step(error: BaseException) -> str:
         if library in LIBRARIES:
             return "pip install 'statsnet[models]'"
         return f"install '{library}' in this environment"
+    if isinstance(error, SystemExit):
+        return "leave out what ends the program, and give the arguments of a command line defaults: there are none here"
     if "attempted relative import" in str(error):
         return (
             "put an empty __init__.py into each folder of the package, or run in the folder above it and name the "

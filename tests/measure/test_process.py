@@ -102,7 +102,9 @@ def test_the_environment_of_a_job(temporary_files: Path, monkeypatch: pytest.Mon
 def test_the_systems_own_allocator_can_be_kept(temporary_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATSNET_ALLOCATOR", "system")
     monkeypatch.delenv("MALLOC_TOP_PAD_", raising=False)
-    assert run(Environment())["MALLOC_TOP_PAD_"] is None
+    found = run(Environment())
+    assert found["MALLOC_TOP_PAD_"] is None
+    assert found["arguments"] == []  # a user's script reads its command line there
 
 
 def test_two_processes_in_a_row_share_what_a_command_may_wait(

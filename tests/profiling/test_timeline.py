@@ -12,7 +12,9 @@ import pytest
 import torch
 from profiling_helpers import Record, call, convnet, event, flat, training_step
 from torch._C._autograd import DeviceType
+from torch.profiler import profile
 
+from statsnet.errors import ModelError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.timeline import Timeline, event_overhead_s, read_step
@@ -189,6 +191,13 @@ def test_a_session_is_empty_once_it_is_read() -> None:
     StepEvents.take(session)
     assert session.profiler is not None
     assert session.profiler.kineto_results is None
+
+
+def test_a_step_with_a_profiler_of_its_own_is_refused() -> None:
+    with profiling("cpu") as session, profile():
+        torch.ones(3).exp()
+    with pytest.raises(ModelError, match="cannot be profiled"):
+        StepEvents.take(session)
 
 
 @pytest.mark.parametrize("inplace", ["nothing", "relu6"])

@@ -30,7 +30,14 @@ VARIABLES = ("OMP_NUM_THREADS", "MALLOC_TOP_PAD_", "ONEDNN_MAX_CPU_ISA", "EXTRA"
 class Environment(CountableTask[dict[str, Any]]):
     def run(self, context: Context) -> dict[str, Any]:
         variables = {name: os.environ.get(name) for name in VARIABLES}
-        return {**variables, "path": sys.path, "pid": os.getpid(), "parent": os.getppid(), "directory": os.getcwd()}
+        return {
+            **variables,
+            "path": sys.path,
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "arguments": sys.argv[1:],
+            "directory": os.getcwd(),
+        }
 
     def launch(self, context: Context) -> None:
         assert context.setting.name

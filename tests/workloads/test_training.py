@@ -137,6 +137,12 @@ def groups(): return Groups(6, 2), torch.randn(3, 6)
 class Ends(nn.Linear):
     def forward(self, x): raise SystemExit(3)
 
+class Unasked(nn.Linear):
+    def train(self): return super().train(True)
+    def eval(self): return super().train(False)
+
+def unasked(): return Unasked(6, 2), torch.randn(3, 6)
+
 def ends(): return {"model": Ends(6, 2), "args": torch.randn(3, 6), "loss": torch.sum}
 
 def forces(): return Forces(), torch.randn(3, 6)
@@ -217,7 +223,7 @@ def test_layers_that_the_model_makes_when_it_runs_are_trained_too(models: str, n
     assert not torch.equal(before, step.built.model.head.weight)
 
 
-@pytest.mark.parametrize("name", ["made_for_inference", "computed_inputs", "groups"])
+@pytest.mark.parametrize("name", ["made_for_inference", "computed_inputs", "groups", "unasked"])
 def test_what_files_do_besides_does_not_end_training(models: str, name: str) -> None:
     """Gradients that one switched off, the history of inputs that one computed, which backward goes through once, and
     groups of parameters in the place of parameters."""

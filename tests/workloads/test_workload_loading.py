@@ -123,7 +123,9 @@ def test_a_failing_factory_gives_type_message_and_line(models: str) -> None:
     line = 1 + MODELS.splitlines().index('    raise ValueError("the weights are gone")')
     assert isinstance(error, WorkloadError)
     assert error.cause == f"ValueError: the weights are gone (models.py, line {line})"
-    assert "SystemExit" in failure(f"{models}:exits").cause
+    ended = failure(f"{models}:exits")
+    assert "SystemExit" in ended.cause
+    assert "command line" in ended.hint
 
 
 def test_a_missing_library_is_named_with_its_install_command(models: str) -> None:
