@@ -231,9 +231,13 @@ def _prefix(unit: str) -> float:
     return _PREFIXES["M" if prefix == "m" and not match["unit"].lower().startswith("s") else prefix]
 
 
+LONGEST_NUMBER = 60
+_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|[-+]?[\d,]+\.?")
+
+
 def _number(text: str, unit: str) -> float | None:
     """`1,205.00` -> 1205.0, in base units; None for `n/a` and the like."""
-    if not re.fullmatch(r"[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|[-+]?[\d,]+\.?", text.strip()):
+    if len(text) > LONGEST_NUMBER or not _NUMBER.fullmatch(text.strip()):
         return None
     try:
         number = float(text.replace(",", "")) * _scale(unit)

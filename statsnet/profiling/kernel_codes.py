@@ -127,9 +127,13 @@ def _trtllm_bmm(text: str) -> str:
     )
 
 
+_TYPE = r"[a-z]{1,8}\d{1,4}[a-wyz0-9]{0,12}"
+_THREE_TYPES = re.compile(rf"_({_TYPE}x{_TYPE}x{_TYPE})(?:_|$)")
+
+
 def _matmul_ogs(text: str) -> str:
     """`_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu`: output, inputs and weights of mixtures of experts."""
-    types = re.search(r"_((?:[a-z]+\d+\w*?)x(?:[a-z]+\d+\w*?)x(?:[a-z]+\d+\w*?))(?:_|$)", text)
+    types = _THREE_TYPES.search(text)
     swiglu = "_swiglu" if "swiglu" in text else ""
     return family_name("triton", f"matmul{swiglu}", dtype_in(types[1].split("x")[1]) if types else None)
 

@@ -18,11 +18,15 @@ from statsnet.profiling.kernel_names import KernelName, dtype_in, family_name, h
 from statsnet.profiling.kernel_rules import BASES, NAMESPACES, Owner, public_functions
 from statsnet.signatures.vocabulary import OPAQUE_KERNEL
 
+LONGEST_NAME = 4096
+"""What comes behind is not read: some of the rules look at each letter as often as there are letters."""
+
 
 @functools.lru_cache(maxsize=50_000)
 def kernel_family(name: str) -> str:
     """The family of the kernel with this name; `opaque` if no public library owns it."""
-    if not name.strip():
+    name = name.strip()[:LONGEST_NAME]
+    if not name:
         return OPAQUE_KERNEL
     for read in (_generated, coded_family, _wrapped):
         if family := read(name):

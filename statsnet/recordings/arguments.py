@@ -38,6 +38,10 @@ MOST_AXES = 16
 MOST_NESTING = 8
 """Lists are at most two deep in real recordings."""
 
+LONGEST_VALUE = 20_000
+"""Of text that is read as a value: Python's parser takes hundreds of bytes for each letter. Recorders write lists of at
+most 30 numbers."""
+
 _PYTHON = {"true": "True", "false": "False", "inf": "1e999", "-inf": "-1e999", "nan": "None"}
 
 
@@ -109,6 +113,8 @@ def stand_in_tensor(sizes: Any, dtype: torch.dtype | None, strides: Any = None) 
 
 def parsed(text: str) -> Any:
     """A value from its text: `1`, `0.`, `[2, 2]`, `True`; the text itself if it is no value."""
+    if len(text) > LONGEST_VALUE or "\\" in text:  # of an escape that it does not know, Python warns on the terminal
+        return text
     try:
         value = ast.literal_eval(_PYTHON.get(text, text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -154,7 +160,7 @@ def _tensors(value: Any, shape: Any, kind: str, strides: Any, depth: int = 0) ->
     if kind.startswith("Tensor(") and kind.endswith(")"):
         is_known = are_sizes(shape)
         if is_known and isinstance(value, list) and len(value) >= 5:
-            is_known = value[3] == math.prod(shape)
+            is_known = len(shape) <= MOST_AXES and value[3] == math.prod(shape)
         element = kind[len("Tensor(") : -1]
         return [(None, "", None) if element.startswith("nullptr") else (shape if is_known else None, element, strides)]
     members = split_list_type(kind)

@@ -6,6 +6,7 @@ meta device).
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,10 +15,13 @@ from typing import Any
 import torch
 
 from statsnet.profiling.encode import encode_outputs, encode_value, encode_values
+from statsnet.profiling.operator_schemas import is_replayable
 from statsnet.recordings.arguments import Arguments, dtype_at, dtype_of_type, item, parsed, stand_in_tensor
 from statsnet.recordings.operators import fitting_overload, overloads_of, public_name, usual_overload
-from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.public_names import safe_op
+from statsnet.signatures.categories import base_name, is_metadata, namespace
+from statsnet.signatures.operators import SAFE_STRINGS
+from statsnet.signatures.public_names import is_public_op, safe_op
+from statsnet.signatures.tensor_lists import MAX_LIST_TENSORS
 
 _SCALAR_TYPES = (
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
@@ -117,6 +121,8 @@ class Describer:
     def _value(self, argument: Any, index: int, recorded: Arguments) -> Any:
         """The argument's value on the meta device; _UNKNOWN if the recording does not tell it."""
         dims = recorded.dims or []
+        if argument.name == "device":  # also where it was left out: no operator of a recording takes memory here
+            return torch.device("meta")
         if index >= len(dims):
             return argument.default_value
         if (text := str(argument.type)).startswith(("Tensor", "Optional[Tensor")):
@@ -124,8 +130,8 @@ class Describer:
         if "Tensor" in text:
             made = self._tensors(recorded, index, of_indices="Optional" in text)
             return _UNKNOWN if made is None else made
-        if argument.name in ("device", "layout", "generator"):
-            return torch.device("meta") if argument.name == "device" else None
+        if argument.name in ("layout", "generator", "pin_memory"):
+            return None
         if recorded.values is None or index >= len(recorded.values):
             return argument.default_value if argument.has_default_value() else _UNKNOWN
         return _scalar(recorded.values[index], argument)
@@ -217,17 +223,40 @@ def _outputs(function: Any, values: list[Any]) -> list[Any] | None:
     unknown = [str(a.type) for v, a in _paired(values, function) if v is _UNKNOWN]
     if _returns_no_tensor(function) and not any("Tensor" in kind for kind in unknown):
         return []
-    if unknown and name not in _SIZES_ALONE:
+    if (unknown and name not in _SIZES_ALONE) or not _may_run(function, values):
         return None
     ready = [_stand_in(v, a) for v, a in _paired(values, function)]
     if name in ("cudnn_batch_norm", "miopen_batch_norm"):  # no results on meta; those of the plain one
         function, ready = torch.ops.aten.native_batch_norm.default, ready[:8]
     positional, keyword = _split(function, ready)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             return encode_outputs(function(*positional, **keyword))
     except Exception:  # whatever an operator does with arguments of another version
         return None
+
+
+def _may_run(function: Any, values: list[Any]) -> bool:
+    """Whether an operator may be run as anybody has recorded it: its work is known, it is given nothing but tensors
+    without data and words of operators, and it makes no tensor or step for each place of a long axis."""
+    op = str(function)
+    is_functional = namespace(op) == "_c10d_functional"  # collectives that name their group in a text, and run without
+    if not (is_public_op(op) and (is_functional or is_replayable(op))) or base_name(op) in _NOT_RUN:
+        return False
+    tensors = [t for v in values for t in (v if isinstance(v, list) else [v]) if isinstance(t, torch.Tensor)]
+    if not tensors and not any(a.name == "device" for a in function._schema.arguments):
+        return False
+    makes_list = any("List[Tensor" in str(result.type) for result in function._schema.returns)
+    if makes_list and max((n for t in tensors for n in t.shape), default=0) > MAX_LIST_TENSORS:
+        return False
+    return is_functional or all(v in SAFE_STRINGS for v in values if isinstance(v, str))
+
+
+_NOT_RUN = frozenset(
+    {"lstm", "gru", "rnn_tanh", "rnn_relu", "quantized_lstm", "quantized_gru", "_foreach_copy", "_make_dep_token"}
+)
+"""Loops over an axis; and two that end the process where a list is not what they take for granted."""
 
 
 def _paired(values: list[Any], function: Any) -> Iterable[tuple[Any, Any]]:

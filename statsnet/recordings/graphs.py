@@ -6,6 +6,7 @@ launched the same kernels in the same order, which did not run then.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording
 
 _LAUNCHES = ("LaunchKernel", "LaunchCooperativeKernel", "LaunchKernelExC", "ModuleLaunch", "ExtModuleLaunch")
+_NO_LETTER = "\0"
 
 
 def give_operators(graphs: Sequence[RecordedEvent], capture: Recording) -> tuple[int, int]:
@@ -42,20 +44,21 @@ class _Captured:
         step = StepEvents.joined(capture.threads.values(), whole, ())
         self._roots = step.roots
         self._launches = [e for e in step.inside if isinstance(e, RecordedEvent) and _is_captured(e)]
+        # As a text they can be searched in linear time.
+        names = dict.fromkeys(launch.launched for launch in self._launches)
+        self._letters = {name: chr(min(number, sys.maxunicode)) for number, name in enumerate(names, start=1)}
+        self._text = "".join(self._letters[launch.launched] for launch in self._launches)
 
     def find(self, kernels: Sequence[Kernel]) -> int | None:
         """Where the launches begin that have these kernels' names in this order. Launches whose kernels are not named,
         as CUDA's, fit if there are as many of them."""
-        names = [k.name for k in kernels]
-        count = len(names)
-        if not count:
+        if not kernels:
             return None
-        for begin in range(len(self._launches) - count + 1):
-            part = self._launches[begin : begin + count]
-            if all(launch.launched == name for launch, name in zip(part, names, strict=True)):
-                return begin
+        wanted = "".join(self._letters.get(k.name, _NO_LETTER) for k in kernels)
+        if (begin := self._text.find(wanted)) >= 0:
+            return begin
         unnamed = not any(launch.launched for launch in self._launches)
-        return 0 if unnamed and len(self._launches) == count else None
+        return 0 if unnamed and len(self._launches) == len(kernels) else None
 
     def operators_of(self, begin: int, graph: RecordedEvent, kernels: Sequence[Kernel]) -> list[Event]:
         """Copies of the ranges around these launches, with the kernels in them, when the graph was launched."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,9 @@ from statsnet.signatures.model import Signature
 
 Named = TypeVar("Named", RecordedEvent, Node)
 Pair = tuple[RecordedEvent, Node]
+
+MOST_STEPS = 100
+"""Of an execution trace, so many are compared with each step of a recording."""
 
 
 def give_arguments(recording: Recording, path: Path) -> str:
@@ -57,11 +61,16 @@ def _paired_by_id(operators: Sequence[RecordedEvent], nodes: Sequence[Node]) -> 
 
 def _paired_by_order(recording: Recording, operators: Sequence[RecordedEvent], nodes: Sequence[Node]) -> list[Pair]:
     """Operators and nodes of the same name and place in a step."""
-    traced = [_by_name(part) for part in nodes_by_step(nodes, places_of(nodes), lambda n: n.is_operator).values()]
+    parts = nodes_by_step(nodes, places_of(nodes), lambda n: n.is_operator).values()
+    traced = [_by_name(part) for part in islice(parts, MOST_STEPS)]
+    sizes = [sum(map(len, step.values())) for step in traced]
     pairs: list[Pair] = []
     for index, events in enumerate(_steps_of(recording, operators) if traced else ()):
         # Steps differ where a first one sets something up.
-        best = min(range(len(traced)), key=lambda i: (_distance(events, traced[i]), (i - index) % len(traced)))
+        best = min(
+            range(len(traced)),
+            key=lambda i: (_distance(events, traced[i], sizes[i]), (i - index) % len(traced)),
+        )
         for name, waiting in events.items():
             candidates = traced[best].get(name, [])
             if candidates and len(waiting) % len(candidates) == 0:
@@ -110,9 +119,10 @@ def _by_name(named: Iterable[Named]) -> dict[str, list[Named]]:
     return found
 
 
-def _distance(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> int:
-    """In how many operators two steps differ."""
-    return sum(abs(len(one.get(name, ())) - len(other.get(name, ()))) for name in one.keys() | other.keys())
+def _distance(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]], size: int) -> int:
+    """In how many operators two steps differ, of which the other has so many. Looks at the names of the one alone."""
+    there = ((len(events), len(other.get(name, ()))) for name, events in one.items())
+    return size + sum(abs(a - b) - b for a, b in there)
 
 
 def counted_by(signature: Signature, launches: Sequence[Launch], path: Path) -> Signature:

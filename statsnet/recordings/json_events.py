@@ -18,8 +18,11 @@ from statsnet.errors import FileFormatError
 from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.gzipped import open_unpacked, reading
 
-CHUNK = 1 << 22
-"""Characters read at a time."""
+CHUNK = 1 << 16
+"""Characters read at a time. For each event that it refuses, Python's decoder counts the lines before it."""
+
+TOLD = 1 << 22
+"""Characters after which it is reported how far a file has been read."""
 
 MOST_NESTING = 10_000
 """Deeper than Python's decoder goes."""
@@ -44,7 +47,7 @@ _PLAIN = re.compile(r"true|false|null|NaN|-?Infinity|-?(0|[1-9]\d*)(\.\d+)?([eE]
 
 class ChromeTrace:
     """A trace file. Iterating gives its events; `head` has the file's other fields, all of them when it has ended.
-    How far it has been read is reported, if it takes more than one read.
+    How far it has been read is reported, if it is not soon over.
 
     Raises FileFormatError for a file that cannot be read, ends too early, or is of another tool.
     """
@@ -100,7 +103,7 @@ class _Text:
         self._report = report
         self._bytes = max(os.fstat(stream.fileno()).st_size, 1)
         self._text = ""
-        self._at = self._read = 0
+        self._at = self._read = self._told = 0
         self._line = 1
         self._ended = False
         self.part = "the fields before its events"
@@ -154,7 +157,8 @@ class _Text:
 
     def _more(self) -> bool:
         """Drop what has been read, and read on: as much as is left over, so that long values take linear time."""
-        if self._text:
+        if self._read - self._told >= TOLD:
+            self._told = self._read
             done = os.lseek(self._stream.fileno(), 0, os.SEEK_CUR) / self._bytes  # also of a compressed file
             self._report(Progress(stage=f"reading {self._path.name}", done=min(done, 1.0)))
         self._line += self._text.count("\n", 0, self._at)

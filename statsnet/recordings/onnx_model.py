@@ -6,7 +6,7 @@ it were taken; the body of a Loop or Scan is counted once, as its trips depend o
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from statsnet.errors import FileFormatError, UsageError, first_line
 from statsnet.profiling.build_signature import build_signature, dtype_of_elements
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.step_trace import StepTrace
+from statsnet.recordings.arguments import MOST_AXES
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
 from statsnet.signatures.categories import is_metadata
@@ -22,7 +23,10 @@ from statsnet.signatures.gzipped import read_unpacked
 from statsnet.signatures.operators import bytes_of, tensors_of
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
-Shapes = dict[str, Tensor]
+Shapes = ChainMap[str, Tensor]
+"""By name. A subgraph sees what is around it: to copy that for each of many subgraphs would take their square."""
+
+Producers = ChainMap[str, int]
 
 _DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
            10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
@@ -43,7 +47,7 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
     set_dims = _set_dims(model.graph, dict(dims or {}), path, note)
     model = _with_shapes(model, path)
     reader = _Reader(note)
-    reader.read(model.graph, {}, {})
+    reader.read(model.graph, ChainMap(), ChainMap())
     if not reader.calls:
         raise FileFormatError(
             f"'{path}' computes nothing", cause="its graph has no operators", hint="export the whole model"
@@ -152,8 +156,8 @@ class _Reader:
         self.branches = self.bodies = self.unsized = 0
         self.opaque: Counter[str] = Counter()
 
-    def read(self, graph: Any, outer: Shapes, outer_producers: dict[str, int]) -> None:
-        shapes, producers = dict(outer), dict(outer_producers)
+    def read(self, graph: Any, outer: Shapes, outer_producers: Producers) -> None:
+        shapes, producers = outer.new_child(), outer_producers.new_child()
         for value in (*graph.input, *graph.value_info, *graph.output):
             shapes[value.name] = _of_type(value.type)
         for weight in graph.initializer:
@@ -169,7 +173,7 @@ class _Reader:
             if attribute.name == "value":
                 shapes[node.output[0]] = _tensor(attribute.t.data_type, attribute.t.dims)
 
-    def _subgraphs(self, node: Any, shapes: Shapes, producers: dict[str, int]) -> None:
+    def _subgraphs(self, node: Any, shapes: Shapes, producers: Producers) -> None:
         graphs = [a.g for a in node.attribute if a.HasField("g")]
         if not graphs:
             return
@@ -179,7 +183,7 @@ class _Reader:
             self.bodies += 1
         self.read(max(graphs, key=_nodes_within), shapes, producers)
 
-    def _node(self, node: Any, shapes: Shapes, producers: dict[str, int]) -> None:
+    def _node(self, node: Any, shapes: Shapes, producers: Producers) -> None:
         call = OnnxCall(
             op=node.op_type if node.domain in ("", "ai.onnx") else "",
             inputs=[shapes.get(name) if name else None for name in node.input],
@@ -249,4 +253,4 @@ def _of_type(type_: Any) -> Tensor:
 
 def _tensor(data_type: int, dims: Any) -> Tensor:
     dtype = _DTYPES.get(data_type)
-    return None if dtype is None else {"shape": [int(d) for d in dims], "dtype": dtype}
+    return None if dtype is None or len(dims) > MOST_AXES else {"shape": [int(d) for d in dims], "dtype": dtype}

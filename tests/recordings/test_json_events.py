@@ -57,7 +57,7 @@ def test_how_far_a_large_file_is_read_is_reported(
     path.write_bytes(pack(json.dumps({"traceEvents": events}).encode()))
     list(ChromeTrace(path, said.append))
     assert said == []  # one read is soon over
-    monkeypatch.setattr(json_events, "CHUNK", 200_000)
+    monkeypatch.setattr(json_events, "TOLD", 200_000)
     assert len(list(ChromeTrace(path, said.append))) == len(events)
     shares = [progress.done for progress in said]
     assert len(shares) > 5 and shares == sorted(shares) and shares[0] < 0.5 and 0.8 < shares[-1] <= 1.0

@@ -136,6 +136,16 @@ def test_operators_of_several_operands_absent_outputs_and_sizes_without_a_name(t
     assert (unknown.value.cause, unknown.value.hint) == ("its named dimensions are none", "leave out --dim")
 
 
+def test_a_weight_of_a_hundred_thousand_axes_has_no_size(tmp_path: Path) -> None:
+    """Its number of elements would have millions of digits."""
+    x = helper.make_tensor_value_info("x", FLOAT, [2])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
+    model = onnx.load(path)
+    model.graph.initializer.append(onnx.TensorProto(name="w", data_type=FLOAT, dims=[2**40] * 100_000))
+    onnx.save(model, path)
+    assert read_onnx(path).signature.memory.parameter_count == 0
+
+
 def test_a_size_whose_name_is_no_text_has_none(tmp_path: Path) -> None:
     x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3])
     path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
