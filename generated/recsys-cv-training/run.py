@@ -116,6 +116,13 @@ def public_torch_version(version: str) -> str | None:
     return match[1] + (match[2] or "") if match else None
 
 
+def public_version(version: str) -> str | None:
+    """The number that a version begins with: `3.12.3` of `3.12.3+acme.7`, whose builder may have put a name there. None for
+    what is no version."""
+    match = re.match(r"\d{1,9}(?:\.\d{1,9}){0,4}(?:(?:a|b|rc)\d{1,9})?(?![A-Za-z0-9.])", version)
+    return match[0] if match else None
+
+
 def describe_machine() -> dict[str, Any]:
     """The part of a record that needs no torch; its device is the CPU."""
     # Fields of the first core. Family, model and stepping tell apart what virtual machines name alike.
@@ -136,7 +143,7 @@ def describe_machine() -> dict[str, Any]:
         "cores": usable_cores(),
         "memory_bytes": two_digits(usable_memory_bytes()),
         "os": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
+        "python": public_version(platform.python_version()),
         "cuda": None,
         "driver": None,
         "allocator": allocator,
@@ -228,8 +235,8 @@ def _gpu(index: int) -> dict[str, Any]:
         "device": "cuda",
         "device_name": gpu.name,
         "memory_bytes": two_digits(gpu.total_memory),
-        "cuda": torch.version.cuda,
-        "driver": limits.pop("driver") or (loaded and loaded[1]),
+        "cuda": public_version(torch.version.cuda or ""),
+        "driver": public_version(limits.pop("driver") or (loaded[1] if loaded else "")),
         "gpu": {
             "compute_capability": f"{gpu.major}.{gpu.minor}",
             "multiprocessors": gpu.multi_processor_count,

@@ -22,7 +22,7 @@ from statsnet.environment import (
     STEP_SETTINGS,
     TORCH_SETTINGS,
 )
-from statsnet.environment.record import is_known_value, public_torch_version
+from statsnet.environment.record import is_known_value, public_torch_version, public_version
 from statsnet.errors import StatsNetError
 from statsnet.signatures.categories import CATEGORIES
 from statsnet.signatures.collectives import BACKENDS
@@ -122,7 +122,7 @@ def _matches(pattern: str) -> Rule:
     return lambda text: compiled.fullmatch(text) is not None
 
 
-_VERSION = _matches(r"[0-9][A-Za-z0-9.+_-]{0,39}")
+_VERSION: Rule = lambda text: public_version(text) == text  # noqa: E731
 _DEVICE_NAME = _matches(r"[A-Za-z0-9 ()+,._-]{1,100}(@ [0-9.]+ ?[GM]Hz[a-z0-9 ]*)?")
 STEP_VALUES = frozenset(
     {"high", "highest", "medium", "bfloat16", "float16", "float32", "float64", "channels_last", "inductor", "aot_eager",

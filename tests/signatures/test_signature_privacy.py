@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statsnet.environment import describe
-from statsnet.environment.record import public_torch_version
+from statsnet.environment.record import public_torch_version, public_version
 from statsnet.errors import StatsNetError
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.model import Signature
@@ -70,6 +70,7 @@ def changed(data: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[st
         ((*PLACE, "device_name"), "user@host"),
         ((*PLACE, "torch"), "built by user"),
         ((*PLACE, "torch"), "2.9.0+acme.7"),
+        ((*PLACE, "python"), "3.12.3+acme.7"),
         ((*PLACE, "isa"), ["avx2", "secret"]),
         ((*PLACE, "allocator"), {"library": "/home/user/liballoc.so"}),
         ((*PLACE, "allocator"), {"HOME": "1"}),
@@ -238,3 +239,11 @@ def test_operators_of_torch_keep_their_names() -> None:
 )  # fmt: skip
 def test_a_version_of_torch_names_no_builder(version: str, kept: str | None) -> None:
     assert public_torch_version(version) == kept
+
+
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [("3.12.3", "3.12.3"), ("3.14.0rc1", "3.14.0rc1"), ("3.12.3+acme.7", "3.12.3"), ("3.12acme", None), ("acme", None)],
+)
+def test_a_version_of_python_names_no_builder(version: str, kept: str | None) -> None:
+    assert public_version(version) == kept
