@@ -20,8 +20,8 @@ SHOWN_LINES = 10
 
 
 def head_of(spec: ProxySpec, subject: str) -> list[str]:
-    """The title, and the notes of whoever asked for the mix."""
-    title, notes = printable(spec.title).replace("`", "'"), shown(spec.notes.strip())
+    """The title, and the notes of whoever asked for the mix: Markdown, but no HTML."""
+    title, notes = printable(spec.title).replace("`", "'"), shown(spec.notes.strip()).replace("<", "&lt;")
     return [f"# {subject} `{title}`", "", *([notes, ""] if notes else [])]
 
 

@@ -64,7 +64,7 @@ def test_names_of_strangers_are_neither_markup_nor_commands_of_a_terminal() -> N
     member = replace(SPEC.mix[0], name=evil)
     row = Characteristic(name=evil, group="rate", target=1, achieved=1, unit=evil)
     fit = replace(FIT, characteristics=(row,), replayed_members=(evil,), stored_members=(evil,))
-    spec = replace(SPEC, title=evil, notes="\x1b", mix=(member,), reference_environment=where)
+    spec = replace(SPEC, title=evil, notes="\x1b<img>", mix=(member,), reference_environment=where)
     text = proxy_readme(spec, fit, source_of(spec))
     assert all(c.isprintable() or c == "\n" for c in text)
     head, _, rest = text.partition("\n")
