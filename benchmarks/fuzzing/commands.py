@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,7 +30,10 @@ from statsnet.cli import app
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.device_lock import SWITCH
 from statsnet.measure.process import MeasuringProcess
+from statsnet.proxy.spec import sha256_of, source_of, write_folder
 from statsnet.signatures import packed
+from statsnet.signatures.documents import Fit, ProxySpec
+from statsnet.signatures.storage import validate
 
 FILES = {
     "a.json": seeds.signatures, "spec.json": seeds.specs, "fit.json": seeds.fits, "result.json": result_seeds.results,
@@ -133,10 +137,14 @@ def run_line(path: Path) -> None:
     root = path.parent / "here"
     here = _filled(root / "work")
     if damaged:
-        (here / damaged).write_bytes(given["content"].encode("latin-1"))
+        _put(here / damaged, given["content"].encode("latin-1"))
     said = io.StringIO()
-    with _machine(root, here), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        code = app.main(words)
+    try:
+        with _machine(root, here), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = app.main(words)
+    finally:
+        if damaged and (here / damaged).is_file():
+            _put(here / damaged, _contents()[damaged])
     if code not in (0, 1, 2):
         raise ValueError(f"it exits with {code}")
     if any(not (c.isprintable() or c == "\n") for c in said.getvalue()):
@@ -194,15 +202,39 @@ def _reported(error: Exception) -> int:
 
 def _filled(here: Path) -> Path:
     """The folder with its files as they are at first."""
-    shutil.rmtree(here, ignore_errors=True)
-    for folder in ("profiles_db/machine", "proxy", "empty"):
-        (here / folder).mkdir(parents=True)
-    for name, content in _contents().items():
-        (here / name).write_bytes(content)
-    os.mkfifo(here / "pipe")
-    (here / "loop").symlink_to("loop")
-    (here / "dangling").symlink_to("nowhere")
+    if _seen(here) != _FILLED.get(here):
+        shutil.rmtree(here, ignore_errors=True)
+        for folder in ("profiles_db/machine", "proxy", "empty"):
+            (here / folder).mkdir(parents=True)
+        for name, content in _contents().items():
+            _put(here / name, content)
+        os.mkfifo(here / "pipe")
+        (here / "loop").symlink_to("loop")
+        (here / "dangling").symlink_to("nowhere")
+        _FILLED[here] = _seen(here)
     return here
+
+
+_FILLED: dict[Path, object] = {}
+"""What `_seen` said of each folder once it was filled: filling it takes longer than many commands."""
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Changed once more by anybody, the file has another time."""
+    path.write_bytes(content)
+    os.utime(path, ns=(0, 0))
+
+
+def _seen(folder: Path | str) -> list[tuple[str, int, int, int]]:
+    """All that is in a folder, and in the folders there."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            known = entry.stat(follow_symlinks=False)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            found.append((entry.path, known.st_ino, known.st_mode, 0 if is_folder else known.st_mtime_ns))
+            found += _seen(entry.path) if is_folder else ()
+    return found
 
 
 @cache
@@ -211,12 +243,21 @@ def _contents() -> dict[str, bytes]:
     first, *others = seeds.signatures()
     mode = json.loads(first)["mode"]
     second = next(each for each in others if json.loads(each)["mode"] == mode)
-    proxy = seeds.ROOT / "generated" / "recsys-cv-inference"
     return {
         **{name: (made() or [b""])[0] for name, made in FILES.items()},
-        **{f"proxy/{name}": (proxy / name).read_bytes() for name in ("spec.json", "fit.json", "network.py")},
+        **{f"proxy/{name}": content for name, content in _proxy().items()},
         "b.json": second,
         "a.json.key": b"ab" * 32 + b"\n",
         "profiles_db/machine/cv.zip": packed.archive_bytes({"x.inference.json": first}),
         "model.py": b"def make(batch=1):\n    raise RuntimeError('nothing is built here')\n",
     }
+
+
+def _proxy() -> dict[str, bytes]:
+    """The files of a proxy with few blocks."""
+    spec: ProxySpec = validate(json.loads(seeds.specs()[0]), "statsnet.proxy")
+    fit: Fit = validate(json.loads(seeds.fits()[0]), "statsnet.fit")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "proxy")
+        write_folder(spec, replace(fit, spec=spec.id, network_sha256=sha256_of(source_of(spec))), folder)
+        return {file.name: file.read_bytes() for file in folder.iterdir()}

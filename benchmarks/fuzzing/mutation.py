@@ -8,10 +8,15 @@ the first one.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from statsnet.signatures.canonical import number_text
 
 HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 16, 255, 2**31, 2**62, 2**63, -(2**63), 10**40, 10**400, 0.5, -0.5, 1e-300, 1e300,
@@ -35,6 +40,8 @@ CHANGES = (1, 1, 1, 2, 2, 3, 4, 6)
 """So many at a time: a file with few is more often taken in."""
 
 MOST_DEPTH = 12
+FIRST = 8
+"""Of long lists so many values are changed: the others are like them."""
 
 
 class Choices:
@@ -57,41 +64,50 @@ class Choices:
         return values[self.below(len(values))]
 
 
-def changed_document(text: bytes, choices: Choices) -> Any:
-    """The JSON document in a text, with some of its values replaced, left out, doubled or exchanged."""
-    document, places = json.loads(text), _places_in(text)
+def changed_document(text: bytes, choices: Choices) -> bytes:
+    """The JSON document in a text, with some of its values replaced, left out, doubled or exchanged, and its id."""
+    document = _laid_out(text)
+    if not document.values:
+        return _written(choices.one_of(HOSTILE)).encode()
+    edits: list[Edit] = []
     for _ in range(choices.one_of(CHANGES)):
-        if not places:
-            return _hostile(choices)
-        holder, key = _found(document, choices.one_of(places))
-        if not _has(holder, key):  # an earlier change has taken it away
-            continue
-        kind = choices.below(8)
-        is_number = isinstance(holder[key], int | float) and not isinstance(holder[key], bool)
-        if is_number and kind < 6:
-            holder[key] = _another_number(holder[key], choices)
-        elif kind < 4:
-            holder[key] = _hostile(choices)
-        elif kind == 4:
-            del holder[key]
-        elif kind == 5:
-            other, name = _found(document, choices.one_of(places))
-            holder[key] = json.loads(json.dumps(other[name])) if _has(other, name) else None
-        elif kind == 6 and isinstance(holder, list):
-            holder.insert(key, json.loads(json.dumps(holder[key])))
-        else:
-            holder[key] = _hostile(choices)
-    return document
+        begin, end, new = _edit(document, choices)
+        if all(end <= b or e <= begin for b, e, _ in edits):  # else an earlier change has taken it away
+            edits.append((begin, end, new))
+    return document.with_edits(edits).encode()
 
 
-def _another_number(value: float, choices: Choices) -> float:
+Edit = tuple[int, int, str]
+"""Where what is replaced begins and ends, and what stands there then."""
+
+
+def _edit(document: _LaidOut, choices: Choices) -> Edit:
+    value, kind = choices.one_of(document.values), choices.below(8)
+    if value.number is not None and kind < 6:
+        return value.begin, value.end, _another_number(value.number, choices)
+    if kind == 4:
+        return *value.entry, ""
+    if kind == 5:
+        other = choices.one_of(document.values)
+        return value.begin, value.end, document.text[other.begin : other.end]
+    if kind == 6 and value.is_in_list:
+        return value.begin, value.begin, document.text[value.begin : value.end] + ","
+    return value.begin, value.end, choices.one_of(_HOSTILE_TEXTS)
+
+
+def _another_number(value: float, choices: Choices) -> str:
     near = (-value, value * 2, value // 2, value + 1, value - 1, 0, 1, 2**31, 2**62, 1e-9, 1e9)
-    return near[choices.below(len(near))]
+    return _written(near[choices.below(len(near))])
 
 
-def _hostile(choices: Choices) -> Any:
-    """A value of its own, as later changes may reach into it."""
-    return json.loads(json.dumps(choices.one_of(HOSTILE)))
+def _written(value: Any) -> str:
+    """On one line; numbers as files of StatsNet have them, if such a file can hold them at all."""
+    if isinstance(value, float) and math.isfinite(value):
+        return number_text(value)
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+_HOSTILE_TEXTS = [_written(value) for value in HOSTILE]
 
 
 def changed_bytes(content: bytes, choices: Choices) -> bytes:
@@ -118,38 +134,65 @@ def changed_bytes(content: bytes, choices: Choices) -> bytes:
     return bytes(changed)
 
 
-Place = tuple[Any, ...]
-"""The keys on the way to a value."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Value:
+    """Where a value stands in a text. `entry` is what goes when it is left out: its key and a comma, too."""
+
+    begin: int
+    end: int
+    entry: tuple[int, int]
+    is_in_list: bool
+    number: float | None
 
 
-@lru_cache(1000)
-def _places_in(text: bytes) -> Sequence[Place]:
-    return list(_places(json.loads(text)))
+class _LaidOut:
+    """A JSON document on one line without its id, and where its values stand there. Changed copies are made of pieces
+    of that text: to write the whole document again takes ten times as long."""
+
+    def __init__(self, text: bytes) -> None:
+        document = json.loads(text)
+        self._has_id = isinstance(document, dict) and document.pop("id", None) is not None
+        self.values: list[_Value] = []
+        self.text = self._put(document, 0, MOST_DEPTH)
+
+    def with_edits(self, edits: Sequence[Edit]) -> str:
+        pieces, at = [], 0
+        for begin, end, new in sorted(edits):
+            pieces += [self.text[at:begin], new]
+            at = end
+        text = "".join([*pieces, self.text[at:]])
+        if not self._has_id:
+            return text
+        name = hashlib.sha256(text.encode()).hexdigest()
+        return f'{{"id":"sha256:{name}"{"" if text == "{}" else ","}{text[1:]}'
+
+    def _put(self, value: Any, at: int, depth: int) -> str:
+        """The text of a value that begins there. Notes the values within, `depth` levels down."""
+        if not isinstance(value, dict | list) or not value:
+            return _written(value) if self._has_id else json.dumps(value)
+        is_list = isinstance(value, list)
+        items = (
+            [("", held) for held in value] if is_list else [(f"{json.dumps(k)}:", held) for k, held in value.items()]
+        )
+        text, spans = "{["[is_list], []
+        for number, (key, held) in enumerate(items):
+            begin = len(text) + len(key)
+            is_noted = depth > 0 and (not is_list or number < FIRST)
+            text += key + self._put(held, at + begin, depth - 1 if is_noted else 0) + ","
+            spans.append((begin - len(key), begin, len(text) - 1))
+        for number, (start, begin, end) in enumerate(spans[: FIRST if is_list else None] if depth > 0 else ()):
+            is_last = number == len(spans) - 1
+            held = items[number][1]
+            self.values.append(
+                _Value(
+                    begin=at + begin,
+                    end=at + end,
+                    entry=(at + start - (is_last and number > 0), at + end + (not is_last)),
+                    is_in_list=is_list,
+                    number=held if isinstance(held, int | float) and not isinstance(held, bool) else None,
+                )
+            )
+        return text[:-1] + "}]"[is_list]
 
 
-def _places(value: Any, at: Place = ()) -> Iterator[Place]:
-    """Every value within. Of long lists the first ones, which are like the rest."""
-    if len(at) > MOST_DEPTH:
-        return
-    keys: Sequence[Any] = list(value) if isinstance(value, dict) else ()
-    if isinstance(value, list):
-        keys = range(min(len(value), 8))
-    for key in keys:
-        yield (*at, key)
-        yield from _places(value[key], (*at, key))
-
-
-def _found(document: Any, place: Place) -> tuple[Any, Any]:
-    """What holds the value at this place, and its key there. An empty list where there is no such place any more."""
-    *way, last = place
-    for key in way:
-        if not _has(document, key):
-            return [], last
-        document = document[key]
-    return document, last
-
-
-def _has(holder: Any, key: Any) -> bool:
-    if isinstance(holder, dict):
-        return key in holder
-    return isinstance(holder, list) and isinstance(key, int) and key < len(holder)
+_laid_out = lru_cache(1000)(_LaidOut)

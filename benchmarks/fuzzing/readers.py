@@ -55,7 +55,6 @@ from statsnet.reporting.signature import signature_report
 from statsnet.reporting.standings import standings_report
 from statsnet.reporting.validation import validation_report
 from statsnet.signatures import packed
-from statsnet.signatures.canonical import content_id
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.mix_file import load_mix_file
@@ -101,12 +100,8 @@ class Reader:
         if not self.document or choices.below(8) == 0:
             return changed_bytes(seed, choices)
         packed_too = seed.startswith(b"\x1f\x8b")
-        document = changed_document(_unpacked(seed) if packed_too else seed, choices)
-        if isinstance(document, dict) and "id" in document:
-            with contextlib.suppress(ValueError, TypeError):  # it holds what has no canonical form
-                document["id"] = content_id(document)
-        text = json.dumps(document).encode()
-        return gzip.compress(text, mtime=0) if packed_too and choices.below(4) == 0 else text
+        text = changed_document(_unpacked(seed) if packed_too else seed, choices)
+        return gzip.compress(text, 1, mtime=0) if packed_too and choices.below(4) == 0 else text
 
 
 @cache
@@ -122,7 +117,7 @@ def _unpacked(seed: bytes) -> bytes:
 def _changed_line(seed: bytes, choices: Choices) -> bytes:
     lines = seed.splitlines()
     at = choices.below(len(lines))
-    lines[at] = json.dumps(changed_document(lines[at], choices)).encode()
+    lines[at] = changed_document(lines[at], choices)
     return b"\n".join(lines) + b"\n"
 
 

@@ -21,7 +21,7 @@ from benchmarks.fuzzing import readers
 from benchmarks.fuzzing.mutation import Choices, changed_bytes, changed_document
 from benchmarks.fuzzing.readers import READERS, Reader
 from statsnet.errors import FileFormatError, StatsNetError
-from statsnet.signatures.canonical import content_id
+from statsnet.signatures.canonical import canonical_json, content_id
 
 ROOT = Path(__file__).parents[2]
 INPUTS, FEW = 15, 4
@@ -97,9 +97,18 @@ def test_what_was_found_once(
 @given(st.binary(max_size=64))
 def test_bytes_choose_the_same_changes_again(data: bytes) -> None:
     text = '{"a": [1, {"b": "x"}], "c": 2.5}'
-    changed = [repr(changed_document(text.encode(), Choices(data))) for _ in range(2)]
+    changed = [changed_document(text.encode(), Choices(data)) for _ in range(2)]
     assert changed[0] == changed[1]
     assert changed_bytes(b"abc" * 9, Choices(data)) == changed_bytes(b"abc" * 9, Choices(data))
+
+
+@given(st.binary(max_size=64))
+def test_a_changed_document_has_the_id_of_its_content(data: bytes) -> None:
+    seed = canonical_json({"id": "", "a": [1.5, {"b": "x"}, -3, [], None], "c": 2e30})
+    text = changed_document(seed.encode(), Choices(data))
+    with contextlib.suppress(ValueError):  # a number that has no canonical form, or a change that breaks a list
+        document = json.loads(text)
+        assert document["id"] == content_id(document)
 
 
 def test_looking_at_what_was_read_takes_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
