@@ -102,8 +102,8 @@ def public_torch_version(version: str) -> str | None:
 
 
 def public_version(version: str) -> str | None:
-    """The number that a version begins with: `3.12.3` of `3.12.3+acme.7`, whose builder may have put a name there. None for
-    what is no version."""
+    """The number that a version begins with: `3.12.3` of `3.12.3+acme.7`, as a builder may have put a name there. None
+    for what is no version."""
     match = re.match(r"\d{1,9}(?:\.\d{1,9}){0,4}(?:(?:a|b|rc)\d{1,9})?(?![A-Za-z0-9.])", version)
     return match[0] if match else None
 
