@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -83,6 +84,12 @@ OTHER_NAMES: dict[CounterName, tuple[tuple[float, str], ...]] = {
 }  # fmt: skip
 """Where METRICS are not in the table: labels of the details page, and metrics of other versions or devices."""
 
+SEPARATORS = ",;\t"
+"""Of columns: a spreadsheet may have saved the table again."""
+
+ReadNumber = Callable[[str, str], float | None]
+"""From a value's text and its unit."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedKernel:
@@ -124,10 +131,14 @@ def read_table(text: str, *, place: str = "ncu's output") -> list[CountedKernel]
     begin = next((i for i, line in enumerate(lines) if _is_header(line)), None)
     if begin is None:
         raise _no_table(text, place)
-    rows = csv.reader(line for line in lines[begin:] if line.strip() and not line.startswith("=="))
+    lines = [line for line in lines[begin:] if line.strip() and not line.startswith("==")]
+    separator = max(SEPARATORS, key=lines[0].count)
+    number = partial(_number, has_decimal_comma=_has_decimal_commas(lines, separator))
+    rows = csv.reader(lines, delimiter=separator)
     try:
         names = [name.strip() for name in next(rows)]
-        return list(_details_page(names, rows) if "Metric Name" in names else _raw_page(names, rows))
+        page = _details_page if "Metric Name" in names else _raw_page
+        return list(page(names, rows, number))
     except csv.Error as error:
         raise FileFormatError(
             f"{place} is a damaged table", cause=f"row {rows.line_num}: {error}", hint="let ncu write it once more"
@@ -137,8 +148,16 @@ def read_table(text: str, *, place: str = "ncu's output") -> list[CountedKernel]
 def _is_header(line: str) -> bool:
     if "Kernel Name" not in line or line.startswith("=="):
         return False
-    columns = {name.strip().strip('"') for name in line.split(",")}
+    columns = {name.strip().strip('"') for name in re.split(f"[{SEPARATORS}]", line)}
     return {"ID", "Kernel Name"} <= columns
+
+
+def _has_decimal_commas(lines: Sequence[str], separator: str) -> bool:
+    """Whether a value, alone in its cell, has a comma that groups no thousands: ncu writes numbers as the language asks
+    for that is set."""
+    begin, end = ('"', '"') if separator == "," else (f'(?:^|["{separator}])', f'(?:$|["{separator}])')
+    value = re.compile(rf"{begin}\s*[-+]?\d+(?:[.\s]\d{{3}})*,(?:\d{{1,2}}|\d{{4,}})\s*{end}")
+    return any(value.search(line) for line in lines)
 
 
 def _no_table(text: str, place: str) -> FileFormatError:
@@ -159,7 +178,7 @@ def _no_table(text: str, place: str) -> FileFormatError:
     return FileFormatError(f"{place} is no table of Nsight Compute", cause=no_columns, hint=again)
 
 
-def _details_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKernel]:
+def _details_page(names: list[str], rows: Iterable[list[str]], number: ReadNumber) -> Iterator[CountedKernel]:
     """A line for each metric of each kernel; lines of rules have no metric."""
     key: tuple[str, str] | None = None
     kernel, metrics = "", dict[str, float]()
@@ -172,12 +191,13 @@ def _details_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[Count
                 yield _kernel(kernel, metrics)
             key = cells.get("Process ID", ""), cells["ID"]
             kernel, metrics = cells.get("Kernel Name", ""), {}
-        _keep(metrics, cells.get("Metric Name", ""), cells.get("Metric Value", ""), cells.get("Metric Unit", ""))
+        if (value := number(cells.get("Metric Value", ""), cells.get("Metric Unit", ""))) is not None:
+            metrics.setdefault(cells.get("Metric Name", ""), value)
     if key is not None:
         yield _kernel(kernel, metrics)
 
 
-def _raw_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKernel]:
+def _raw_page(names: list[str], rows: Iterable[list[str]], number: ReadNumber) -> Iterator[CountedKernel]:
     """A line of units, then a line for each kernel."""
     units: dict[str, str] = {}
     for row in rows:
@@ -187,15 +207,8 @@ def _raw_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKe
         if not cells["ID"].strip():
             units = cells
         elif cells["ID"].strip().isdigit():
-            metrics: dict[str, float] = {}
-            for name, text in cells.items():
-                _keep(metrics, name, text, units.get(name, ""))
-            yield _kernel(cells.get("Kernel Name", ""), metrics)
-
-
-def _keep(metrics: dict[str, float], name: str, text: str, unit: str) -> None:
-    if (value := _number(text, unit)) is not None:
-        metrics.setdefault(name, value)
+            found = {name: number(text, units.get(name, "")) for name, text in cells.items()}
+            yield _kernel(cells.get("Kernel Name", ""), {name: v for name, v in found.items() if v is not None})
 
 
 def _kernel(name: str, metrics: Mapping[str, float]) -> CountedKernel:
@@ -235,9 +248,14 @@ LONGEST_NUMBER = 60
 _NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|[-+]?[\d,]+\.?")
 
 
-def _number(text: str, unit: str) -> float | None:
-    """`1,205.00` -> 1205.0, in base units; None for `n/a` and the like."""
-    if len(text) > LONGEST_NUMBER or not _NUMBER.fullmatch(text.strip()):
+def _number(text: str, unit: str, *, has_decimal_comma: bool) -> float | None:
+    """`1,205.00` or `1.205,00` -> 1205.0, in base units; None for `n/a` and the like."""
+    if len(text) > LONGEST_NUMBER:
+        return None
+    text = re.sub(r"[\s'\u2019]", "", text)
+    if has_decimal_comma:
+        text = text.replace(".", "").replace(",", ".")
+    if not _NUMBER.fullmatch(text):
         return None
     try:
         number = float(text.replace(",", "")) * _scale(unit)

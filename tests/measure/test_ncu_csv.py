@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import os
+import re
 import statistics
 import tarfile
 from collections.abc import Sequence
@@ -81,6 +83,19 @@ def test_units(unit: str, factor: float) -> None:
 def test_columns_in_any_order_beside_short_and_foreign_rows(columns: str, cells: str, other: str) -> None:
     (kernel,) = read_table(f'"Kernel Name","ID",{columns}\n"k","0",{cells}\n{other}\n')
     assert (kernel.name, kernel.values["dram_bytes"]) == ("k", 2.5)
+
+
+def in_german(table: str) -> str:
+    """Numbers in cells of their own as `1.205,00`."""
+    return re.sub(r'"\d[\d,]*\.?\d*"', lambda cell: cell[0].translate(str.maketrans(",.", ".,")), table)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("table", [DETAILS, TABLE], ids=["details page", "raw page"])
+def test_numbers_with_a_decimal_comma_and_other_separators(table: str, separator: str) -> None:
+    rows = csv.reader(line for line in table.splitlines() if line.startswith('"'))
+    cells = [separator.join(f'"{cell}"' for cell in row) for row in rows]
+    assert read_table(in_german("\n".join(cells))) == read_table(table)
 
 
 @pytest.mark.parametrize("value", ["9" * 100_000 + "x", "1e999", "9" * 400], ids=["long", "infinite", "digits"])
