@@ -43,7 +43,7 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
     """
     notes = ["an ONNX model has no times: the signature has counts alone"]
     note = notes.append
-    model = _load(path)
+    model = _inlined(_load(path), path)
     set_dims = _set_dims(model.graph, dict(dims or {}), path, note)
     model = _with_shapes(model, path)
     reader = _Reader(note)
@@ -75,6 +75,7 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
 def _onnx() -> Any:
     try:
         import onnx
+        import onnx.inliner
         import onnx.shape_inference
     except ImportError as error:
         raise UsageError(
@@ -99,6 +100,19 @@ def _load(path: Path) -> Any:
             f"'{path}' is no ONNX model", cause="it holds no graph of operators", hint="export it with torch.onnx"
         )
     return model
+
+
+def _inlined(model: Any, path: Path) -> Any:
+    """With what the functions compute that the model itself holds, as torch's exporter writes them."""
+    if not model.functions:
+        return model
+    try:
+        return _onnx().inliner.inline_local_functions(model)
+    except Exception as error:  # its errors have no common type
+        raise FileFormatError(
+            f"functions of '{path}' cannot be read", cause=first_line(error)[:200],
+            hint="check the model with onnx.checker",
+        ) from error  # fmt: skip
 
 
 def _set_dims(graph: Any, dims: dict[str, int], path: Path, note: Callable[[str], object]) -> bool:

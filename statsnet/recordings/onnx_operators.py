@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from statsnet.recordings.onnx_einsum import as_product
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
 Tensor = dict[str, Any] | None
@@ -45,20 +46,25 @@ _UNARY = {
     "Abs": "abs", "Erf": "erf", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Reciprocal": "reciprocal",
     "Sin": "sin", "Cos": "cos", "Tan": "tan", "Sign": "sign", "Not": "logical_not", "LeakyRelu": "leaky_relu",
     "HardSigmoid": "hardsigmoid", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Gelu": "gelu",
-    "Softplus": "softplus", "Clip": "clamp", "IsNaN": "isnan", "Mish": "mish", "Celu": "celu",
+    "Softplus": "softplus", "Clip": "clamp", "IsNaN": "isnan", "IsInf": "isinf", "Mish": "mish", "Celu": "celu",
+    "Sinh": "sinh", "Cosh": "cosh", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Asinh": "asinh", "Acosh": "acosh",
+    "Atanh": "atanh", "Swish": "silu", "BitwiseNot": "bitwise_not",
 }  # fmt: skip
 _BINARY = {
     "Add": "add.Tensor", "Sub": "sub.Tensor", "Mul": "mul.Tensor", "Div": "div.Tensor", "Pow": "pow.Tensor_Tensor",
     "Equal": "eq.Tensor", "Greater": "gt.Tensor", "GreaterOrEqual": "ge.Tensor", "Less": "lt.Tensor",
     "LessOrEqual": "le.Tensor", "And": "logical_and.default", "Or": "logical_or.default", "Xor": "logical_xor.default",
-    "Mod": "remainder.Tensor", "PRelu": "_prelu_kernel.default",
+    "Mod": "remainder.Tensor", "PRelu": "_prelu_kernel.default", "BitwiseAnd": "bitwise_and.Tensor",
+    "BitwiseOr": "bitwise_or.Tensor", "BitwiseXor": "bitwise_xor.Tensor",
 }  # fmt: skip
 _OF_SEVERAL = {"Max": "maximum.default", "Min": "minimum.default", "Sum": "add.Tensor"}
 """Any number of operands: ATen takes two at a time."""
 
 _REDUCTIONS = {"ReduceMean": "mean.dim", "ReduceSum": "sum.dim_IntList", "ReduceMax": "amax.default",
                "ReduceMin": "amin.default", "ReduceProd": "prod.dim_int",
-               "ReduceL2": "linalg_vector_norm.default"}  # fmt: skip
+               "ReduceL1": "linalg_vector_norm.default", "ReduceL2": "linalg_vector_norm.default",
+               "ReduceLogSumExp": "logsumexp.default", "ArgMax": "argmax.default",
+               "ArgMin": "argmin.default"}  # fmt: skip
 _COPIES = {"Cast": "_to_copy", "Tile": "repeat", "Pad": "constant_pad_nd", "DepthToSpace": "pixel_shuffle",
            "SpaceToDepth": "pixel_unshuffle", "ScatterND": "index_put", "Range": "arange", "Trilu": "tril",
            "OneHot": "one_hot", "NonZero": "nonzero", "CumSum": "cumsum", "EyeLike": "eye"}  # fmt: skip
@@ -183,6 +189,40 @@ def _layer_norm(call: OnnxCall) -> list[Translated]:
     return [("aten.native_layer_norm.default", [first, normalized, call.input(1), call.input(2), 1e-5])]
 
 
+def _group_norm(call: OnnxCall) -> list[Translated]:
+    """Of an InstanceNormalization, each channel is a group."""
+    first = call.input(0)
+    channels = first["shape"][1] if first and call.rank() > 1 else 1
+    groups = int(call.attributes.get("num_groups", channels))
+    return [("aten.group_norm.default", [first, groups, call.input(1), call.input(2), 1e-5])]
+
+
+def _rms_norm(call: OnnxCall) -> list[Translated]:
+    first = call.input(0)
+    normalized = first["shape"][int(call.attributes.get("axis", -1)) :] if first else None
+    return [("aten.rms_norm.default", [first, normalized, call.input(1)])]
+
+
+def _einsum(call: OnnxCall) -> list[Translated] | None:
+    left, right = call.input(0), call.input(1)
+    equation = call.attributes.get("equation", b"")
+    if left is None or right is None or len(call.inputs) != 2 or not isinstance(equation, bytes):
+        return None
+    operands = as_product(equation.decode(errors="replace"), left, right)
+    return [("aten.bmm.default", list(operands))] if operands else None
+
+
+def _top(call: OnnxCall) -> list[Translated]:
+    result = call.outputs[0] if call.outputs else None
+    axis = int(call.attributes.get("axis", -1))
+    most = result["shape"][axis] if result and -len(result["shape"]) <= axis < len(result["shape"]) else None
+    return [("aten.topk.default", [call.input(0), most, axis])]
+
+
+def _gather_elements(call: OnnxCall) -> list[Translated]:
+    return [("aten.gather.default", [call.input(0), int(call.attributes.get("axis", 0)), call.input(1)])]
+
+
 def _pool(call: OnnxCall) -> list[Translated] | None:
     axes = max(call.rank() - 2, 1)
     if axes > MOST_SPATIAL_AXES:
@@ -241,5 +281,7 @@ _SPECIAL: dict[str, Callable[[OnnxCall], list[Translated] | None]] = {
     "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm, "MaxPool": _pool, "AveragePool": _pool,
     "GlobalAveragePool": _global_pool, "GlobalMaxPool": _global_pool, "Softmax": _softmax, "LogSoftmax": _softmax,
     "Concat": _concat, "Gather": _gather, "Resize": _resize, "Upsample": _resize, "LSTM": _recurrent,
-    "GRU": _recurrent, "RNN": _recurrent, "Slice": _slice, "Where": _where,
+    "GRU": _recurrent, "RNN": _recurrent, "Slice": _slice, "Where": _where, "InstanceNormalization": _group_norm,
+    "GroupNormalization": _group_norm, "RMSNormalization": _rms_norm, "Einsum": _einsum, "TopK": _top,
+    "GatherElements": _gather_elements,
 }  # fmt: skip

@@ -122,6 +122,41 @@ def test_a_products_work_is_that_of_its_broadcast_operands(
     assert (cluster.bytes_written, cluster.bytes_read) == (4 * result.numel(), 4 * read)
 
 
+@pytest.mark.parametrize(
+    ("equation", "left", "right", "flops"),
+    [
+        ("bhid,bhjd->bhij", (2, 3, 5, 7), (2, 3, 4, 7), 2 * 2 * 3 * 5 * 4 * 7),
+        ("bnm, mk -> bkn", (2, 5, 7), (7, 3), 2 * 2 * 5 * 7 * 3),
+        ("ij,j->i", (5, 7), (7,), 2 * 5 * 7),
+        ("ij,ij->ij", (5, 7), (5, 7), None),
+        ("...ij,jk->...ik", (2, 5, 7), (7, 3), None),
+    ],
+)  # fmt: skip
+def test_an_einsum_of_two_operands_is_a_product(
+    tmp_path: Path, equation: str, left: tuple[int, ...], right: tuple[int, ...], flops: int | None
+) -> None:
+    inputs = [helper.make_tensor_value_info(n, FLOAT, shape) for n, shape in (("a", left), ("b", right))]
+    node = helper.make_node("Einsum", ["a", "b"], ["y"], equation=equation)
+    (cluster,) = read_onnx(save(tmp_path / "m.onnx", [node], inputs, [])).signature.clusters
+    assert cluster.flops == flops
+
+
+def test_functions_of_the_model_itself_are_what_they_compute(tmp_path: Path) -> None:
+    """As torch's exporter wrote its operators."""
+    x = helper.make_tensor_value_info("x", FLOAT, [4, 8, 16])
+    result = helper.make_tensor_value_info("y", FLOAT, None)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("pkg.lib", 1)]
+    body = [helper.make_node("InstanceNormalization", ["a", "s", "b"], ["n"]), helper.make_node("Relu", ["n"], ["r"])]
+    function = helper.make_function("pkg.lib", "aten_norm_relu", ["a", "s", "b"], ["r"], body, opsets[:1])
+    call = helper.make_node("aten_norm_relu", ["x", "s", "b"], ["y"], domain="pkg.lib")
+    graph = helper.make_graph([call], "g", [x], [result], [weight("s", 8), weight("b", 8)])
+    model = helper.make_model(graph, opset_imports=opsets, functions=[function])
+    onnx.save(model, tmp_path / "m.onnx")
+    found = read_onnx(tmp_path / "m.onnx")
+    assert calls(found.signature) == {"group_norm": 1, "relu": 1}
+    assert all(c.flops for c in found.signature.clusters)
+
+
 def test_operators_of_several_operands_absent_outputs_and_sizes_without_a_name(tmp_path: Path) -> None:
     a = helper.make_tensor_value_info("a", FLOAT, [None, 3, None])
     nodes = [helper.make_node("Max", ["a", "a", "a", "a"], ["m"]), helper.make_node("Sum", ["m"], ["s"]),
