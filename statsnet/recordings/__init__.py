@@ -3,11 +3,11 @@
 Which kind of file it is
     kinds, imported
 A profiler's recording
-    kineto, json_events, chrome_trace, phases, environment, process_groups, lacks
+    kineto, json_events, chrome_trace, trace_fields, copies, phases, environment, process_groups, lacks
 What its operators were called with
     operators, arguments, described, told_by_kernels, calls, parameters
 What other parts and files add
     graphs, joined_files
 Files with counts alone
-    execution_trace, execution_nodes, onnx_model, onnx_operators
+    execution_trace, execution_nodes, onnx_model, onnx_operators, onnx_einsum
 """

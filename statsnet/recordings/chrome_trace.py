@@ -10,17 +10,18 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from statsnet.measure.device_kernels import Dims, Kernel
+from statsnet.measure.device_kernels import Kernel
 from statsnet.measure.profiler_events import Event
 from statsnet.progress import Report, silent
 from statsnet.recordings.arguments import Arguments, KnownArguments
+from statsnet.recordings.copies import first_of_each
 from statsnet.recordings.json_events import ChromeTrace
 from statsnet.recordings.phases import STEP
 from statsnet.recordings.process_groups import NAME, Noted, noted_in_timeline
+from statsnet.recordings.trace_fields import nanoseconds, three_sizes, whole
 from statsnet.signatures.collectives import Backend, backend_of
 from statsnet.signatures.limits import MOST_PROCESSES
 
@@ -33,13 +34,15 @@ _ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"
 @dataclass(slots=True, eq=False)
 class RecordedEvent(Event):
     """A range on the CPU. `lost` counts the kernels that it launched and whose times were not recorded; `launched` is
-    the kernel's name where the launch itself tells it, `noted` what a process group notes of a collective."""
+    the kernel's name where the launch itself tells it, `noted` what a process group notes of a collective. `number` is
+    the recorder's own of the call."""
 
     kind: Kind = "operator"
     arguments: Arguments | None = None
     lost: int = 0
     launched: str = ""
     record_id: int | None = None
+    number: int | None = None
     noted: Noted | None = None
 
     @property
@@ -55,8 +58,8 @@ class RecordedEvent(Event):
 class Recording:
     """`steps` are the marked steps by number; `head` the file's fields beside its events. `unlaunched` counts what ran
     on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each. `merged` is
-    how many processes the file holds: all else is of one. `is_ambiguous` says that two of them launched kernels under
-    one number, so that nobody can tell whose a kernel is."""
+    how many processes the file holds: all else is of one. `copies` were left out, for the file holds the same events
+    twice. `is_ambiguous` says that different launches have one number, so that nobody can tell whose a kernel is."""
 
     threads: dict[tuple[str, str], list[RecordedEvent]] = field(default_factory=dict)
     steps: list[tuple[int, RecordedEvent]] = field(default_factory=list)
@@ -65,6 +68,7 @@ class Recording:
     lost: int = 0
     devices: dict[int, int] = field(default_factory=dict)
     merged: int = 1
+    copies: int = 0
     is_ambiguous: bool = False
 
     @property
@@ -89,7 +93,7 @@ class Recording:
     def processes(self) -> int:
         """How many made the steps together: as the file says, else the largest group."""
         told = self.head.get("distributedInfo")
-        world = _whole(told.get("world_size")) if isinstance(told, dict) else None
+        world = whole(told.get("world_size")) if isinstance(told, dict) else None
         if world is not None and 0 < world <= MOST_PROCESSES:
             return world
         return max((e.noted.processes for e in self.operators if e.noted), default=1)
@@ -101,6 +105,11 @@ class Recording:
         named = backend_of(str(told.get("backend")), "cuda") if isinstance(told, dict) else "other"
         ran = any("nccl" in kernel.name.lower() for event in self.events for kernel in event.kernels)
         return "nccl" if ran and named == "other" else named
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether of at least one kernel it is known what launched it."""
+        return self.on_device > self.unlaunched
 
     @property
     def on_device(self) -> int:
@@ -128,12 +137,17 @@ class _Ran(NamedTuple):
     kernel: Kernel | None
 
 
+def _span_of(ran: _Ran) -> tuple[int, int]:
+    return (0, 0) if ran.kernel is None else (ran.kernel.start_ns, ran.kernel.end_ns)
+
+
 class _Reader:
     def __init__(self) -> None:
         self.recording = Recording()
         self._ran: list[_Ran] = []
         self._launches: dict[int, RecordedEvent] = {}
         self._launched_by: dict[int, str] = {}
+        self._reused: set[int] = set()
         self._arguments = KnownArguments()
         self._names: dict[str, str] = {}
 
@@ -152,8 +166,11 @@ class _Reader:
         made = RecordedEvent(name, start_ns, start_ns + max(length_ns or 0, 0), [], kind=kind)
         if kind == "launch":
             made.launched = self._names.setdefault(str(args.get("kernel", "")), str(args.get("kernel", "")))
-            if (correlation := _whole(args.get("correlation"))) is not None:
-                self._launches.setdefault(correlation, made)
+            if (correlation := whole(args.get("correlation"))) is not None:
+                made.number = correlation
+                first = self._launches.setdefault(correlation, made)
+                if made.start_ns > first.end_ns or first.start_ns > made.end_ns:
+                    self._reused.add(correlation)
                 process = self._launched_by.setdefault(correlation, str(event.get("pid")))
                 self.recording.is_ambiguous |= process != str(event.get("pid"))
         elif step := STEP.match(name):
@@ -162,23 +179,40 @@ class _Reader:
                 self.recording.steps.append((int(step[1]), made))
         elif kind == "operator":
             made.arguments = self._read_arguments(args)
-            made.record_id = _whole(args.get("Record function id"))
+            made.record_id = whole(args.get("Record function id"))
+            made.number = whole(args.get("External id", args.get("external id")))
             if name == NAME:
                 made.noted = noted_in_timeline(args)
         self.recording.threads.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(made)
 
     def finish(self) -> Recording:
-        """Each kernel to the launch with its correlation, and one process alone."""
+        """Each kernel to the launch with its correlation, all of them once, and one process alone."""
+        self._drop_copies()
         for ran in self._ran:
             launch = None if ran.correlation is None else self._launches.get(ran.correlation)
             if launch is not None and ran.kernel is None:
                 launch.lost += 1
             elif launch is not None and ran.kernel is not None:
                 launch.kernels.append(ran.kernel)
+            self.recording.is_ambiguous |= ran.correlation in self._reused
         left_out = self._processes_but_one()
         self._leave_out(left_out)
         self._count(left_out)
         return self.recording
+
+    def _drop_copies(self) -> None:
+        """Of events that agree in all that tells events apart, keep the first."""
+        recording, before = self.recording, sum(map(len, self.recording.threads.values())) + len(self._ran)
+        for key, events in recording.threads.items():
+            recording.threads[key] = first_of_each(
+                events, lambda e: (e.start_ns, -e.end_ns), lambda e: (e.name, e.number)
+            )
+        kept = {id(event) for events in recording.threads.values() for event in events}
+        recording.steps = [(number, event) for number, event in recording.steps if id(event) in kept]
+        lost = [ran for ran in self._ran if ran.kernel is None]
+        timed = [ran for ran in self._ran if ran.kernel is not None]
+        self._ran = lost + first_of_each(timed, _span_of, lambda ran: ran)
+        recording.copies = before - len(kept) - len(self._ran)
 
     def _processes_but_one(self) -> set[str]:
         """If somebody put recordings of several processes with operators into one file: all processes but the one with
@@ -219,9 +253,10 @@ class _Reader:
         if start_ns and length_ns is not None and length_ns >= 0:  # Kineto writes zeros where its buffer was full
             kernel = Kernel(
                 name=self._name(event), start_ns=start_ns, end_ns=start_ns + length_ns,
-                stream=_whole(args.get("stream")) or 0, grid=_dims(args.get("grid")), block=_dims(args.get("block")),
+                stream=whole(args.get("stream")) or 0,
+                grid=three_sizes(args.get("grid")), block=three_sizes(args.get("block")),
             )  # fmt: skip
-        self._ran.append(_Ran(_whole(args.get("correlation")), _whole(args.get("device")) or 0, kernel))
+        self._ran.append(_Ran(whole(args.get("correlation")), whole(args.get("device")) or 0, kernel))
 
     def _name(self, event: dict[str, Any]) -> str:
         name = str(event.get("name", ""))
@@ -233,35 +268,6 @@ class _Reader:
             return None
         kept = (dims, args.get("Input type"), args.get("Input Strides"), args.get("Concrete Inputs"))
         return self._arguments.same(Arguments(*(v if isinstance(v, list) else None for v in kept)))
-
-
-LATEST_US = 2**63 // 1000
-"""Clocks count nanoseconds in 64 bits."""
-
-
-def nanoseconds(microseconds: Any) -> int | None:
-    """Exact nanoseconds of a time in microseconds, given as a whole number or as a number's text."""
-    if isinstance(microseconds, int):
-        return microseconds * 1000 if abs(microseconds) < LATEST_US else None
-    try:
-        exact = Decimal(microseconds)
-        return int((exact * 1000).to_integral_value()) if abs(exact) < LATEST_US else None
-    except (InvalidOperation, TypeError, ValueError, OverflowError):
-        return None
-
-
-def _whole(value: Any) -> int | None:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if abs(number) < 2**64 else None
-
-
-def _dims(value: Any) -> Dims | None:
-    if not isinstance(value, list) or len(value) != 3 or not all(type(n) is int and 0 <= n < 2**32 for n in value):
-        return None
-    return (value[0], value[1], value[2])
 
 
 @contextmanager

@@ -161,6 +161,12 @@ def _side(raw: Mapping[str, Any], names: Sequence[str]) -> Side:
     return Side(values=lists[0], shapes=lists[1], types=lists[2], strides=lists[3])
 
 
+def without_copies(nodes: Sequence[Node]) -> list[Node]:
+    """Each node once that a file holds several times."""
+    first: dict[int, Node] = {}
+    return [node for node in nodes if (known := first.setdefault(node.id, node)) is node or known != node]
+
+
 def oddities(nodes: Sequence[Node]) -> Iterator[str]:
     """A sentence for each kind of thing in a file that is not as it should be."""
     known = {node.id: node for node in nodes}

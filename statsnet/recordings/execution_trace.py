@@ -16,7 +16,15 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.recordings.arguments import KnownArguments
 from statsnet.recordings.described import Describer
-from statsnet.recordings.execution_nodes import Node, Place, nodes_by_step, oddities, places_of, read_nodes
+from statsnet.recordings.execution_nodes import (
+    Node,
+    Place,
+    nodes_by_step,
+    oddities,
+    places_of,
+    read_nodes,
+    without_copies,
+)
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.parameters import TensorUse, memory_of
 from statsnet.recordings.phases import optimizer_of
@@ -32,7 +40,8 @@ def read_execution_trace(path: Path, *, step: int | None = None, mode: str | Non
     trace without steps is one step as a whole. Parameters and inputs are found by data flow (parameters.py). Raises
     FileFormatError for what is no execution trace, and UsageError for a step that it does not hold.
     """
-    nodes = read_nodes(path)
+    read = read_nodes(path)
+    nodes = without_copies(read)
     places = places_of(nodes)
     steps = nodes_by_step(
         nodes, places, lambda n: n.is_operator and not places[n.id].inside and not n.only_calls_others
@@ -58,6 +67,8 @@ def read_execution_trace(path: Path, *, step: int | None = None, mode: str | Non
     ]
     busiest = max(signatures, key=lambda s: (s.flops_per_step, s.calls_per_step))
     notes = [*oddities(nodes), "an execution trace has no times: the signature has counts alone"]
+    if copies := len(read) - len(nodes):
+        notes.append(f"the file holds {copies} nodes more than once: each was read once")
     if step is None and len(steps) > 1:
         number = list(steps)[signatures.index(busiest)]
         notes.append(f"ProfilerStep {number} was read, of {len(steps)} the one with the most FLOPs")

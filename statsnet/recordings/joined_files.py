@@ -15,7 +15,7 @@ from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.hardware_counters import assign_to_clusters, with_counters
 from statsnet.recordings.arguments import Arguments, KnownArguments
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording
-from statsnet.recordings.execution_nodes import Node, nodes_by_step, places_of, read_nodes
+from statsnet.recordings.execution_nodes import Node, nodes_by_step, places_of, read_nodes, without_copies
 from statsnet.signatures.model import Signature
 
 Named = TypeVar("Named", RecordedEvent, Node)
@@ -34,7 +34,7 @@ def give_arguments(recording: Recording, path: Path) -> str:
     if there are as many, or a multiple (an unmarked recording of several steps). Raises FileFormatError for a file that
     is no execution trace, or one of another program.
     """
-    nodes = read_nodes(path)
+    nodes = without_copies(read_nodes(path))
     operators = sorted(recording.operators, key=lambda e: e.start_ns)
     lacking = sum(_is_lacking(e.arguments) for e in operators)
     pairs = _paired_by_id(operators, nodes)

@@ -104,7 +104,7 @@ def import_recording(
             cause=f"none of its {sum(1 for _ in recording.operators)} operators ran within {chosen.name or 'the step'}",
             hint=f"record whole steps with {HOW}, or choose another one with --step",
         )
-    trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
+    trace = _trace(events, found, device, has_kernels=recording.has_kernels)
     counted = [call.is_counted for call in found.calls if not call.metadata]
     if not all(counted) and recording.has_shapes:
         notes.append(

@@ -30,6 +30,9 @@ UNREADABLE = {
     "a web page": ("<html>", "is no trace"),
     "two bytes a letter": (TEXT.encode("utf-16"), "is no trace"),
     "a database": (b"SQLite format 3\0", "is no trace"),
+    "zip": (b"PK\x03\x04" + TEXT.encode(), "is packed with zip"),
+    "an archive in gzip": (gzip.compress(bytes(257) + b"ustar" + TEXT.encode()), "is packed with tar"),
+    "a pointer": ("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n", "is a pointer to a file"),
     "Nsight Systems": ('{"data": [{"CudaEvent": {}}]}', "has no list traceEvents"),
     "a list of another kind": ('{"traceEvents": {"a": 1}}', "is no trace of a profiler"),
     "a browser": (
@@ -38,6 +41,7 @@ UNREADABLE = {
     ),
     "Perfetto": ('[{"ph": "B", "name": "a", "ts": 1}, {"ph": "E", "name": "a", "ts": 2}]', "another tool"),
     "no events": ('{"traceEvents": []}', "holds no operators"),
+    "exported too late": ('{"schemaVersion": 1, "traceEvents": []}', "nothing when it was exported"),
     "no objects": ('{"traceEvents": [1, "a", null, [], {"ph": "X"}, {}]}', "holds no operators"),
     "nested deeply": ('{"traceEvents": [' + NESTED + "}" * 5_000 + "}}]}", "nested too deeply"),
     "nested more deeply": ('{"traceEvents": [' + "[" * 50_000, "nested too deeply"),

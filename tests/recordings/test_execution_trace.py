@@ -75,8 +75,11 @@ def calls(signature: Signature) -> dict[tuple[str, str], float]:
 
 
 def test_a_step_has_its_products_once_and_its_phases(tmp_path: Path) -> None:
-    path = write(tmp_path / "et.json.gz", [*step_nodes(100, 4, 1), *step_nodes(200, 5, 2)])
+    nodes = [*step_nodes(100, 4, 1), *step_nodes(200, 5, 2)]
+    path = write(tmp_path / "et.json.gz", nodes)
     signature = read_execution_trace(path).signature  # the busiest
+    twice = read_execution_trace(write(tmp_path / "twice.json", nodes * 2))
+    assert twice.signature == signature and any("nodes more than once" in note for note in twice.notes)
     assert calls(signature) == {
         ("aten.mm.default", "forward"): 2, ("aten.mm.default", "backward"): 1, ("aten.add_.Tensor", "optimizer"): 1,
     }  # fmt: skip

@@ -103,15 +103,23 @@ def test_an_operator_of_another_library_with_sizes_that_cannot_be(tmp_path: Path
         check(found)
 
 
-def test_kernels_of_one_number_are_each_counted_once(tmp_path: Path) -> None:
-    """Two launches with one correlation id, as where two recordings were put into one file."""
+def test_launches_of_one_number_in_a_process(tmp_path: Path) -> None:
+    """As where two recordings of processes with the same number were put into one file."""
     events = [
         step(1, 1000, 500), *LINEAR, *launch(3, 1030, "ampere_sgemm_128x64_nn", 1035, 40),
         operator("aten::relu", 1100, 9, [[8, 8]], ["float"], [""]), *launch(3, 1103, "gemm", 1110, 7),
     ]  # fmt: skip
-    found = read_kineto(write(tmp_path / "t.json", events))
-    check(found)
-    assert found.signature.measurements[0].operator_time_s == pytest.approx(47e-6)
+    with pytest.raises(FileFormatError, match="cannot be told apart"):
+        read_kineto(write(tmp_path / "t.json", events))
+
+
+@pytest.mark.parametrize("again", [STEP, STEP[3:]], ids=["all", "a part"])
+def test_events_that_a_file_holds_twice_are_read_once(tmp_path: Path, again: list[dict[str, Any]]) -> None:
+    once = read_kineto(write(tmp_path / "t.json", STEP))
+    twice = read_kineto(write(tmp_path / "u.json", [*STEP, *again]))
+    assert twice.signature == once.signature
+    said = [note for note in twice.notes if note not in once.notes]
+    assert len(said) == 1 and "events more than once" in said[0]
 
 
 def test_operators_that_overlap_on_a_thread(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from statsnet.errors import FileFormatError
 from statsnet.progress import Progress
 from statsnet.recordings import json_events
-from statsnet.recordings.chrome_trace import nanoseconds
 from statsnet.recordings.json_events import ChromeTrace
+from statsnet.recordings.trace_fields import nanoseconds
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(max_size=20),

@@ -157,6 +157,22 @@ def test_operators_alone_were_run_on_a_cpu(tmp_path: Path) -> None:
     assert any("CPU" in note for note in found.notes)
 
 
+def test_a_gpus_step_without_its_kernels_has_no_times(tmp_path: Path) -> None:
+    """It was recorded with activities=[CPU] alone."""
+    sizes = [[1, 3, 8, 8], [4, 3, 3, 3]]
+    one = operator("aten::cudnn_convolution", 1010, 30, sizes, ["float", "float"])
+    found = read_kineto(write(tmp_path / "trace.json", [step(1, 1000, 100), one]))
+    assert measurement(found.signature).environment["device"] == "cuda"
+    assert measurement(found.signature).cluster_time_s == (None,)
+    assert any("no kernel was recorded at all" in note and "activities" in note for note in found.notes)
+    unjoined = [e | {"args": {}} if e["cat"] == "kernel" else e for e in (one, *launch(1, 1015, "conv", 1020, 5))]
+    found = read_kineto(write(tmp_path / "trace.json", unjoined))
+    assert measurement(found.signature).cluster_time_s == (None,)
+    assert any("no kernel was recorded with its launch" in note for note in found.notes)
+    on_cpu = read_kineto(write(tmp_path / "trace.json", [step(1, 1000, 100), *LINEAR]))
+    assert any("the file lists a GPU" in note for note in on_cpu.notes)
+
+
 def test_kernels_alone_are_refused(tmp_path: Path) -> None:
     events = launch(1, 10, "ampere_sgemm_128x64_nn", 20, 5)
     with pytest.raises(FileFormatError, match="holds no operators") as refused:
