@@ -16,12 +16,13 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:c8226e755eb14c48cd430aecb2c1570a3eb98e60e1a6fd52206efe15663b775a"
+SPEC_ID = "sha256:1b7279b8b1c993f9c62a5a8d3e9071c300ff7431d8d817657326ae035cb6f7af"
 MODE = "inference"
 DTYPE = torch.bfloat16
 SEED = 0
@@ -36,267 +37,336 @@ def towers() -> list[nn.Sequential]:
     """Each tower stands for a part of the mix. Its share of the step was measured where this network was made; the
     rest of the step is spent between operators."""
     return [
-        # 12.7 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
-        nn.Sequential(
-            Embedding(rows=16384, width=4096, indices=2048),
-            Linear(rows=2048, inputs=4096, outputs=14336, bias=False),
-            Linear(rows=2048, inputs=14336, outputs=4096, bias=False),
-            Linear(rows=2048, inputs=4096, outputs=14336, bias=False),
-            Linear(rows=2048, inputs=14336, outputs=4096, bias=False),
-            Linear(rows=2048, inputs=4096, outputs=14336, bias=False),
-            Linear(rows=2048, inputs=14336, outputs=4096, bias=False),
-            Linear(rows=1024, inputs=8192, outputs=1024, bias=False),
-            Linear(rows=1024, inputs=768, outputs=50280, bias=False),
-            *repeat(2, Pointwise, shape=(1, 1919, 16384), functions=("cube",)),
-            Linear(rows=2048, inputs=14336, outputs=4096, bias=False),
-            Linear(rows=1024, inputs=8192, outputs=1024, bias=False),
-        ),
-        # 2.8 % of the step: embedding, gemm, as in llm/llama3_8b_prefill, llm/llama3_8b_decode
-        *(
-            nn.Sequential(
-                Embedding(rows=16384, width=4096, indices=2048),
-                Linear(rows=1024, inputs=8192, outputs=1024, bias=False),
-            )
-            for _ in range(6)
-        ),
-        # 1.0 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
+        # 0.3 % of the step: elementwise, embedding, gemm, as in llm/gptj, llm/llama3_8b_prefill
         nn.Sequential(
             Embedding(rows=16384, width=4096, indices=16),
             Linear(rows=16, inputs=4096, outputs=1024, bias=False),
-            Concat(shape=(8, 32, 1, 128), axis=3, pieces=2),
-            Linear(rows=8, inputs=4096, outputs=32000, bias=False),
-            Linear(rows=16, inputs=14336, outputs=4096, bias=False),
-            Linear(rows=16, inputs=4096, outputs=1024, bias=False),
-            Concat(shape=(8, 32, 1, 128), axis=3, pieces=2),
-            Linear(rows=8, inputs=4096, outputs=8, bias=False),
+            *repeat(22, Pointwise, shape=(16, 8, 1, 128), functions=("mul", "add"), operand=(1, 1, 1, 128)),
         ),
-        # 0.3 % of the step: gemm, embedding, data arrangement, as in llm/llama3_8b_decode, llm/llama3_8b_prefill
+        # 2.2 % of the step: data arrangement, as in llm/mamba
         *(
             nn.Sequential(
-                Embedding(rows=16384, width=4096, indices=16),
-                Linear(rows=16, inputs=4096, outputs=1024, bias=False),
-                Concat(shape=(8, 32, 1, 128), axis=3, pieces=2),
-                Linear(rows=8, inputs=4096, outputs=8, bias=False),
+                Operator(
+                    lambda x: torch.ops.aten._to_copy.default(x, dtype=torch.bfloat16),
+                    normal(1, 16, 1919, 1919, dtype=torch.float32), keep=(0,),
+                ),
+            )
+            for _ in range(4)
+        ),
+        # 1.9 % of the step: data arrangement, as in llm/mamba
+        *(
+            nn.Sequential(
+                Operator(
+                    lambda x: torch.ops.aten._to_copy.default(x, dtype=torch.bfloat16),
+                    normal(16, 1, 4096, dtype=torch.float32), keep=(0,),
+                ),
+            )
+            for _ in range(96)
+        ),
+        # 1.9 % of the step: data arrangement, as in llm/mamba
+        *(
+            nn.Sequential(
+                Operator(
+                    lambda x: torch.ops.aten._to_copy.default(x, dtype=torch.bfloat16),
+                    normal(8, 1536, 16, dtype=torch.float32), keep=(0,),
+                ),
+            )
+            for _ in range(96)
+        ),
+        # 0.2 % of the step: data arrangement, as in llm/gptj
+        *(
+            nn.Sequential(
+                Operator(
+                    lambda x: torch.ops.aten._to_copy.default(x, dtype=torch.float32, memory_format=torch.contiguous_format),
+                    normal(8, 1, 128, 80).narrow(3, 0, 16),
+                ),
+            )
+            for _ in range(10)
+        ),
+        # 0.5 % of the step: data arrangement, as in llm/llama3_8b_prefill, llm/llama3_8b_decode
+        *(
+            nn.Sequential(Operator(lambda x: torch.ops.aten._to_copy.default(x, dtype=torch.float32), normal(1536)))
+            for _ in range(23)
+        ),
+        # 1.0 % of the step: data arrangement, as in llm/llama3_8b_prefill, llm/llama3_8b_decode
+        *(
+            nn.Sequential(
+                Operator(lambda x: torch.ops.aten._to_copy.default(x, dtype=torch.float32), normal(16, 1, 4096)),
+            )
+            for _ in range(51)
+        ),
+        # 0.1 % of the step: data arrangement, as in llm/gptj
+        *(
+            nn.Sequential(
+                Operator(
+                    lambda x: torch.clone(x, memory_format=torch.contiguous_format),
+                    normal(1, 1919, 1, 64, 1).narrow(3, 0, 32).expand(1, 1919, 1, 32, 2),
+                ),
+            )
+            for _ in range(5)
+        ),
+        # 0.7 % of the step: softmax, as in llm/gptj
+        nn.Sequential(
+            Operator(lambda x: torch._softmax(x, -1, False), normal(1, 16, 1919, 1919, dtype=torch.float32), keep=(0,)),
+        ),
+        # 0.1 % of the step: softmax, as in llm/gptj
+        *(
+            nn.Sequential(
+                Operator(lambda x: torch._softmax(x, -1, False), normal(8, 8, dtype=torch.float32), keep=(0,)),
+            )
+            for _ in range(6)
+        ),
+        # 3.8 % of the step: elementwise, as in llm/mamba, llm/gptj
+        *(
+            nn.Sequential(
+                Operator(lambda x: torch.mul(x, 0.1), normal(1, 16, 1919, 1919, dtype=torch.float32), keep=(0,)),
+            )
+            for _ in range(4)
+        ),
+        # 0.0 % of the step: elementwise, as in llm/gptj
+        *(
+            nn.Sequential(Operator(lambda x: torch.add(x, 1e-05), normal(16, 1, 1, dtype=torch.float32), keep=(0,)))
+            for _ in range(65)
+        ),
+        # 0.8 % of the step: elementwise, as in llm/llama3_8b_prefill
+        *(
+            nn.Sequential(Operator(lambda x: torch.pow(x, 2), positive(1, 2048, 4096, dtype=torch.float32), keep=(0,)))
+            for _ in range(6)
+        ),
+        # 0.0 % of the step: elementwise, as in llm/llama3_8b_prefill
+        *(
+            nn.Sequential(Operator(lambda x: torch.pow(x, 2), positive(16, 1, 4096, dtype=torch.float32), keep=(0,)))
+            for _ in range(46)
+        ),
+        # 0.3 % of the step: reduction, as in llm/llama3_8b_decode, llm/llama3_8b_prefill
+        *(
+            nn.Sequential(
+                Operator(lambda x: torch.mean(x, [-1], True), normal(1, 2048, 4096, dtype=torch.float32), keep=(0,)),
+            )
+            for _ in range(6)
+        ),
+        # 0.5 % of the step: reduction, as in llm/llama3_8b_decode, llm/llama3_8b_prefill
+        *(
+            nn.Sequential(
+                Operator(lambda x: torch.mean(x, [-1], True), normal(16, 1, 4096, dtype=torch.float32), keep=(0,)),
+            )
+            for _ in range(24)
+        ),
+        # 0.9 % of the step: elementwise, as in llm/gptj
+        nn.Sequential(
+            Operator(torch.add, normal(1, 16, 1919, 1919, dtype=torch.float32), normal(1, 1, 1919, 1919), keep=(0,)),
+        ),
+        # 1.0 % of the step: elementwise, as in llm/mamba
+        *(
+            nn.Sequential(
+                Operator(
+                    torch.add, normal(8, 1536, 16, dtype=torch.float32),
+                    normal(8, 1536, 2048, dtype=torch.float32).narrow(2, 0, 16), keep=(0, 1),
+                ),
+            )
+            for _ in range(96)
+        ),
+        # 0.2 % of the step: elementwise, as in llm/llama3_8b_prefill
+        *(
+            nn.Sequential(Operator(torch.add, normal(1, 2048, 32, 128).transpose(1, 2), normal(1, 32, 2048, 128)))
+            for _ in range(3)
+        ),
+        # 0.1 % of the step: elementwise, as in llm/llama3_8b_prefill
+        *(
+            nn.Sequential(Operator(torch.add, normal(1, 2048, 8, 128).transpose(1, 2), normal(1, 8, 2048, 128)))
+            for _ in range(3)
+        ),
+        # 3.4 % of the step: gemm, as in llm/gptj
+        nn.Sequential(
+            Operator(
+                torch.bmm, normal(1919, 16, 256, dtype=torch.float32).transpose(0, 1),
+                normal(16, 1919, 256, dtype=torch.float32).transpose(1, 2), keep=(0, 1),
+            ),
+        ),
+        # 0.1 % of the step: elementwise, as in llm/mamba
+        *(
+            nn.Sequential(
+                Operator(
+                    torch.mul, normal(8, 1536, 128, dtype=torch.float32), normal(8, 128, 1536).transpose(1, 2),
+                    keep=(0,),
+                ),
             )
             for _ in range(2)
+        ),
+        # 1.0 % of the step: elementwise, as in llm/mamba
+        *(
+            nn.Sequential(
+                Operator(
+                    torch.mul, normal(8, 1536, 2048, dtype=torch.float32).narrow(2, 0, 16),
+                    normal(8, 1536, 16, dtype=torch.float32), keep=(0, 1),
+                ),
+            )
+            for _ in range(96)
+        ),
+        # 0.1 % of the step: elementwise, as in llm/llama3_8b_prefill
+        *(
+            nn.Sequential(Operator(torch.mul, normal(1, 1919, 16, 256).narrow(3, 0, 64), normal(1, 1919, 1, 64)))
+            for _ in range(6)
+        ),
+        # 0.2 % of the step: elementwise, as in llm/llama3_8b_prefill
+        *(
+            nn.Sequential(Operator(torch.mul, normal(1, 2048, 32, 128).transpose(1, 2), normal(1, 1, 2048, 128)))
+            for _ in range(3)
+        ),
+        # 0.0 % of the step: elementwise, as in llm/llama3_8b_decode
+        *(
+            nn.Sequential(Operator(torch.rsqrt, positive(16, 1, 1, dtype=torch.float32), keep=(0,)))
+            for _ in range(42)
+        ),
+        # 0.8 % of the step: elementwise, as in llm/mamba
+        *(
+            nn.Sequential(Operator(torch.exp, normal(8, 1536, 128, 16, dtype=torch.float32), keep=(0,)))
+            for _ in range(2)
+        ),
+        # 0.2 % of the step: elementwise, as in llm/llama3_8b_prefill, llm/llama3_8b_decode
+        *(
+            nn.Sequential(Operator(torch.neg, normal(1, 2048, 32, 128).narrow(3, 0, 64).transpose(1, 2)))
+            for _ in range(4)
+        ),
+        # 0.0 % of the step: elementwise, as in llm/llama3_8b_prefill, llm/llama3_8b_decode
+        *(nn.Sequential(Operator(torch.neg, normal(16, 8, 1, 128).narrow(3, 0, 64))) for _ in range(28)),
+        # 0.1 % of the step: activation, as in llm/mamba
+        *(nn.Sequential(Operator(F.silu, normal(8, 1536, 131).narrow(2, 0, 128))) for _ in range(4)),
+        # 0.1 % of the step: data arrangement, as in llm/gptj
+        *(
+            nn.Sequential(
+                Operator(
+                    lambda x, a: torch.stack([x, a], -1), normal(1, 1919, 16, 32),
+                    normal(1, 1919, 16, 128, 2)[..., 0].narrow(3, 0, 32),
+                ),
+            )
+            for _ in range(4)
+        ),
+        # 0.9 % of the step: data arrangement, as in llm/llama3_8b_decode, llm/llama3_8b_prefill
+        *(
+            nn.Sequential(
+                Operator(
+                    lambda x, a: torch.cat([x, a], -1), normal(16, 32, 1, 64), normal(16, 32, 1, 128).narrow(3, 0, 64),
+                ),
+            )
+            for _ in range(47)
         ),
         # 7.2 % of the step: gemm, as in llm/mixtral
         nn.Sequential(
             BatchedMatMul(batch=16, rows=28672, depth=4096, columns=1),
             Linear(rows=16, inputs=14336, outputs=4096, bias=False),
             Linear(rows=16, inputs=4096, outputs=1024, bias=False),
-            Concat(shape=(8, 32, 1, 128), axis=3, pieces=2),
-            Linear(rows=8, inputs=4096, outputs=8, bias=False),
+            *repeat(20, Pointwise, shape=(16, 8, 1, 128), functions=("mul", "add"), operand=(1, 1, 1, 128)),
         ),
-        # 3.5 % of the step: gemm, as in llm/mixtral
+        # 3.3 % of the step: gemm, as in llm/mixtral
         nn.Sequential(
             BatchedMatMul(batch=16, rows=4096, depth=14336, columns=1),
             Linear(rows=16, inputs=4096, outputs=1024, bias=False),
-            Concat(shape=(8, 32, 1, 128), axis=3, pieces=2),
-            Linear(rows=8, inputs=4096, outputs=8, bias=False),
         ),
-        # 13.4 % of the step: data arrangement, as in llm/mixtral
-        nn.Sequential(*repeat(3, Gather, shape=(8, 58720256), axis=0, count=16, subscript=True)),
-        # 3.5 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_decode, llm/llama3_8b_prefill
+        # 8.7 % of the step: data arrangement, as in llm/mixtral
+        nn.Sequential(Gather(shape=(8, 117440512), axis=0, count=16, subscript=True)),
+        # 7.7 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
         nn.Sequential(
             BatchedMatMul(batch=16, rows=1919, depth=1919, columns=256),
-            *repeat(6, Linear, rows=1919, inputs=4096, outputs=4096, bias=False),
+            Linear(rows=1919, inputs=4096, outputs=16384),
+            Linear(rows=1919, inputs=16384, outputs=4096),
+            Linear(rows=1919, inputs=4096, outputs=16384),
+            Linear(rows=1919, inputs=16384, outputs=4096),
             Norm(kind="layer", shape=(1919, 4096)),
-            *repeat(2, Transpose, shape=(1, 16, 1919, 256), order=(0, 2, 1, 3)),
-            *repeat(5, Concat, shape=(1, 16, 1919, 256), axis=2, pieces=2),
+            *repeat(4, Pointwise, shape=(1, 1919, 4096), functions=("add", "add"), operand=(1, 1919, 4096)),
+            Transpose(shape=(1, 16, 1919, 256), order=(0, 2, 1, 3)),
         ),
-        # 5.9 % of the step: gemm, elementwise, as in llm/gptj, llm/llama2_70b_prefill
+        # 28.1 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
         nn.Sequential(
-            *repeat(5, Pointwise, shape=(1, 16, 1919, 1919), functions=("add",), operand=(1, 1, 1919, 1919)),
-            Pointwise(shape=(1, 1919, 16384), functions=("tanh",)),
-            Linear(rows=1024, inputs=28672, outputs=8192, bias=False),
-            Linear(rows=1024, inputs=8192, outputs=1024, bias=False),
+            Pointwise(
+                shape=(1, 1919, 16384), functions=("cube", "scale", "add", "scale", "tanh", "shift"),
+                operand=(1, 1919, 16384),
+            ),
+            Linear(rows=2048, inputs=14336, outputs=4096, bias=False),
+            Linear(rows=1024, inputs=8192, outputs=28672, bias=False),
+            Linear(rows=2048, inputs=14336, outputs=4096, bias=False),
+            Linear(rows=1024, inputs=8192, outputs=28672, bias=False),
+            Linear(rows=2048, inputs=14336, outputs=4096, bias=False),
+            Linear(rows=1024, inputs=8192, outputs=28672, bias=False),
+            *repeat(3, Pointwise, shape=(1, 1024, 28672), functions=("silu", "mul"), operand=(1, 1024, 28672)),
+            Attention(batch=1, heads=32, queries=2048, keys=2048, head_size=128, causal=True),
+            Linear(rows=1024, inputs=8192, outputs=28672, bias=False),
+            Attention(batch=1, heads=32, queries=2048, keys=2048, head_size=128, causal=True),
+            *repeat(8, Linear, rows=1024, inputs=8192, outputs=8192, bias=False),
         ),
-        # 1.4 % of the step: attention, gemm, as in llm/llama3_8b_prefill
+        # 5.4 % of the step: data arrangement, elementwise, as in llm/llama3_8b_decode
+        nn.Sequential(
+            *repeat(4, Pointwise, shape=(8, 1536, 128, 16), functions=("mul", "mul"), operand=(8, 1, 128, 16)),
+            *repeat(18, Concat, shape=(16, 8, 2049, 128), axis=2, pieces=2),
+        ),
+        # 0.4 % of the step: data arrangement, as in llm/mixtral
+        nn.Sequential(*repeat(3, Gather, shape=(8, 1835008), axis=0, count=16, subscript=True)),
+        # 1.4 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
         *(
             nn.Sequential(
-                Attention(batch=1, heads=32, queries=2048, keys=2048, head_size=128, causal=True),
-                Linear(rows=1024, inputs=8192, outputs=1024, bias=False),
-            )
-            for _ in range(2)
-        ),
-        # 1.1 % of the step: attention, gemm, as in llm/llama3_8b_prefill
-        *(
-            nn.Sequential(
-                Attention(batch=1, heads=64, queries=1024, keys=1024, head_size=128, causal=True),
-                Linear(rows=1024, inputs=8192, outputs=1024, bias=False),
-            )
-            for _ in range(2)
-        ),
-        # 4.0 % of the step: data arrangement, as in llm/llama3_8b_decode
-        nn.Sequential(*repeat(19, Concat, shape=(16, 8, 2049, 128), axis=2, pieces=2)),
-        # 3.2 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
-        nn.Sequential(Linear(rows=1024, inputs=8192, outputs=28672, bias=False)),
-        # 10.4 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
-        *(
-            nn.Sequential(Linear(rows=1024, inputs=8192, outputs=28672, bias=False, activation="silu"))
-            for _ in range(3)
-        ),
-        # 1.8 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
-        nn.Sequential(*repeat(24, Pointwise, shape=(1, 1024, 8192), functions=("mul",), operand=(1, 1024, 1))),
-        # 1.8 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
-        nn.Sequential(*repeat(23, Pointwise, shape=(1, 1024, 8192), functions=("mul",), operand=(1, 1024, 1))),
-        # 0.5 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
-        nn.Sequential(
-            *repeat(2, Pointwise, shape=(8, 1536, 128), functions=("add", "softplus"), operand=(1536, 1)),
-            *repeat(22, Pointwise, shape=(8, 1536, 128), functions=("add",), operand=(1536, 1)),
-        ),
-        # 0.4 % of the step: elementwise, as in llm/gptj
-        nn.Sequential(*repeat(24, Pointwise, shape=(8, 1536, 128), functions=("add",), operand=(1536, 1))),
-        # 0.4 % of the step: elementwise, data arrangement, as in llm/mamba, llm/gptj
-        nn.Sequential(
-            *repeat(13, Pointwise, shape=(8, 1536, 128), functions=("add",), operand=(1536, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-        ),
-        # 2.6 % of the step: data arrangement, as in llm/mamba
-        *(
-            nn.Sequential(
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-                Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-                Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            )
-            for _ in range(7)
-        ),
-        # 0.2 % of the step: data arrangement, as in llm/mamba
-        nn.Sequential(
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-            Transpose(shape=(8, 1536, 128), order=(0, 2, 1)),
-            Transpose(shape=(8, 128, 1536), order=(0, 2, 1)),
-        ),
-        # 1.0 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
-        *(
-            nn.Sequential(
-                Linear(rows=16, inputs=14336, outputs=4096, bias=False),
+                Linear(rows=1024, inputs=1536, outputs=80, bias=False),
                 Linear(rows=16, inputs=4096, outputs=1024, bias=False),
-                Concat(shape=(8, 32, 1, 128), axis=3, pieces=2),
-                Linear(rows=8, inputs=4096, outputs=8, bias=False),
             )
-            for _ in range(3)
+            for _ in range(20)
         ),
-        # 0.6 % of the step: gemm, data arrangement, elementwise, as in llm/llama3_8b_decode, llm/llama2_70b_prefill
-        nn.Sequential(
-            Linear(rows=16, inputs=14336, outputs=4096, bias=False),
-            Linear(rows=16, inputs=4096, outputs=1024, bias=False),
-            *repeat(12, Pointwise, shape=(16, 8, 1, 128), functions=("mul", "add"), operand=(1, 1, 1, 128)),
-            *repeat(10, Concat, shape=(16, 8, 1, 128), axis=3, pieces=2),
-        ),
-        # 0.6 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
+        # 0.1 % of the step: data arrangement, as in llm/mamba
+        nn.Sequential(*repeat(6, Transpose, shape=(8, 128, 1536), order=(0, 2, 1))),
+        # 0.1 % of the step: data arrangement, as in llm/llama3_8b_decode
+        nn.Sequential(*repeat(7, Concat, shape=(1, 8, 1024, 128), axis=3, pieces=2)),
+        # 2.2 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
         *(
             nn.Sequential(
                 Linear(rows=16, inputs=14336, outputs=4096, bias=False),
                 Linear(rows=16, inputs=4096, outputs=1024, bias=False),
             )
-            for _ in range(2)
-        ),
-        # 1.1 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
-        *(
-            nn.Sequential(*repeat(24, Pointwise, shape=(16, 1, 14336), functions=("mul",), operand=(16, 1, 14336)))
-            for _ in range(4)
-        ),
-        # 1.1 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
-        *(
-            nn.Sequential(*repeat(24, Pointwise, shape=(16, 14336), functions=("mul",), operand=(16, 14336)))
-            for _ in range(4)
+            for _ in range(8)
         ),
         # 0.4 % of the step: elementwise, activation, as in llm/llama3_8b_prefill, llm/llama2_70b_prefill
         nn.Sequential(*repeat(24, Pointwise, shape=(16, 14336), functions=("silu", "mul"), operand=(16, 14336))),
-        # 0.2 % of the step: elementwise, activation, as in llm/llama3_8b_prefill, llm/llama2_70b_prefill
+        # 0.1 % of the step: elementwise, gemm, activation, as in llm/llama3_8b_prefill, llm/mamba,
+        # llm/llama2_70b_prefill
         nn.Sequential(
-            *repeat(11, Pointwise, shape=(16, 14336), functions=("silu", "mul"), operand=(16, 14336)),
+            *repeat(3, Pointwise, shape=(16, 14336), functions=("silu", "mul"), operand=(16, 14336)),
             BatchedMatMul(batch=8, rows=1536, depth=16, columns=1),
         ),
-        # 1.9 % of the step: gemm, as in llm/mixtral
-        *(nn.Sequential(BatchedMatMul(batch=8, rows=1536, depth=16, columns=1)) for _ in range(95)),
-        # 1.0 % of the step: elementwise, as in llm/gptj
-        *(
-            nn.Sequential(*repeat(24, Pointwise, shape=(8, 1536, 16), functions=("add",), operand=(8, 1536, 16)))
-            for _ in range(4)
-        ),
+        # 1.4 % of the step: gemm, as in llm/mixtral
+        *(nn.Sequential(BatchedMatMul(batch=8, rows=1536, depth=16, columns=1)) for _ in range(69)),
         # 1.9 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
         *(
             nn.Sequential(*repeat(24, Pointwise, shape=(8, 1536, 16), functions=("mul", "add"), operand=(8, 1536, 16)))
             for _ in range(4)
         ),
-        # 1.0 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
-        *(
-            nn.Sequential(*repeat(24, Pointwise, shape=(8, 1536, 16), functions=("mul",), operand=(8, 1536, 16)))
-            for _ in range(4)
-        ),
-        # 2.4 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
-        *(nn.Sequential(Linear(rows=16, inputs=4096, outputs=1024, bias=False)) for _ in range(60)),
-        # 3.9 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
+        # 1.2 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
+        *(nn.Sequential(Linear(rows=16, inputs=4096, outputs=1024, bias=False)) for _ in range(30)),
+        # 3.8 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
         *(nn.Sequential(Linear(rows=16, inputs=4096, outputs=128256, bias=False)) for _ in range(2)),
         # 0.3 % of the step: elementwise, as in llm/gptj
         *(
             nn.Sequential(*repeat(24, Pointwise, shape=(16, 32, 1, 128), functions=("add",), operand=(16, 32, 1, 128)))
             for _ in range(2)
         ),
-        # 0.2 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
-        nn.Sequential(
-            *repeat(2, Pointwise, shape=(16, 32, 1, 128), functions=("add",), operand=(16, 32, 1, 128)),
-            *repeat(22, Pointwise, shape=(16, 1, 4096), functions=("mul",), operand=(16, 1, 4096)),
-        ),
         # 0.1 % of the step: elementwise, gemm, as in llm/gptj, llm/llama3_8b_prefill
         nn.Sequential(
-            *repeat(15, Pointwise, shape=(16, 1, 4096), functions=("mul",), operand=(16, 1, 4096)),
-            Linear(rows=8, inputs=4096, outputs=8, bias=False),
+            *repeat(14, Pointwise, shape=(16, 32, 1, 128), functions=("add",), operand=(16, 32, 1, 128)),
+            Linear(rows=8, inputs=4096, outputs=1024, bias=False),
         ),
         # 2.8 % of the step: attention, as in llm/llama3_8b_decode
         *(
             nn.Sequential(
-                *repeat(3, Attention, batch=8, heads=32, queries=1, keys=1025, head_size=128),
-                Linear(rows=8, inputs=4096, outputs=8, bias=False),
+                *repeat(3, Attention, batch=8, heads=32, queries=1, keys=1025, head_size=128, contiguous=True),
+                Linear(rows=8, inputs=4096, outputs=1024, bias=False),
             )
             for _ in range(3)
         ),
-        # 1.6 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
-        *(nn.Sequential(Linear(rows=8, inputs=4096, outputs=8, bias=False)) for _ in range(52)),
+        # 0.1 % of the step: gemm, as in llm/llama2_70b_prefill, llm/llama3_8b_prefill
+        *(nn.Sequential(Linear(rows=8, inputs=4096, outputs=1024, bias=False)) for _ in range(3)),
+        # 0.9 % of the step: elementwise, as in llm/gptj, llm/llama3_8b_prefill
+        *(
+            nn.Sequential(
+                *repeat(24, Pointwise, shape=(8, 32, 1, 128), functions=("mul", "add"), operand=(1, 1, 1, 128)),
+            )
+            for _ in range(4)
+        ),
     ]
 
 
@@ -580,8 +650,9 @@ class Gather(Block):
 FUNCTIONS = {
     "silu": lambda x, _: F.silu(x),
     "tanh": lambda x, _: torch.tanh(x),
-    "softplus": lambda x, _: F.softplus(x),
     "cube": lambda x, _: x.pow(3),
+    "scale": lambda x, _: x * 0.9,
+    "shift": lambda x, _: x + 0.1,
     "add": lambda x, other: x + other,
     "mul": lambda x, other: x * other,
 }
@@ -610,11 +681,68 @@ class Pointwise(Block):
         return x if self.output_last_axis < 0 else x.movedim(self.output_last_axis, -1)
 
 
+def spread(x: Tensor) -> Tensor:
+    """All of the memory from a tensor's first to its last element, as one axis."""
+    count = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
+    return x.as_strided((count,), (1,))
+
+
+def normal(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
+    """Numbers of both signs."""
+    return torch.randn(shape).to(dtype or torch.float32)
+
+
+def positive(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
+    """Numbers above a half."""
+    return normal(*shape).abs().add(0.5).to(dtype or torch.float32)
+
+
+class Operator(nn.Module):
+    """One operator on operands with strides of their own, which stand for other branches of a model.
+
+    The first operand is the input: it is replaced in every step by a tensor of its layout (`samples`). So no time is
+    spent on views, and this block begins a tower. No gradient flows through it: an operator of a backward pass is
+    a block like any other.
+    """
+
+    def __init__(self, function: Callable[..., Any], *operands: Tensor, keep: tuple = ()) -> None:
+        super().__init__()
+        self.function, self.operands, self.others, self.keep = function, operands, operands[1:], keep
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x, *self.others)
+
+    def samples(self, count: int) -> list[Tensor]:
+        """Inputs in `count` places in memory."""
+        x = self.operands[0]
+        return [spread(x).clone().as_strided(x.shape, x.stride()) for _ in range(count)]
+
+    def runs(self) -> bool:
+        """Whether it takes operands of these dtypes. Some operators want the sums among them in float32."""
+        try:
+            self.forward(self.operands[0])
+        except RuntimeError:
+            return False
+        return True
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        """Moves or converts the operands. All keep their strides, those in `keep` their dtype too."""
+        moved = []
+        for place, x in enumerate(self.operands):
+            y = fn(spread(x))
+            y = spread(x).to(y.device) if place in self.keep else y
+            moved.append(y.as_strided(x.shape, x.stride()))
+        self.operands, self.others = tuple(moved), tuple(moved[1:])
+        return self
+
+
 # ---- one step --------------------------------------------------------------------------------------------------------
 
 
 def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Tensor]:
-    """Activations for a tower's first block, in `count` places in memory; or `count` tensors of indices."""
+    """Activations for a tower's first block, in `count` places in memory; or its own; or `count` tensors of indices."""
+    if isinstance(head, Operator):
+        return head.samples(count)
     if not isinstance(head, Block):
         first = torch.randint(head.rows, (), generator=generator)  # each block's frequent rows are others
         drawn = [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
@@ -665,6 +793,13 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
         [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
         for batch in given
     ]
+    for place, tower in enumerate(proxy.towers):
+        if isinstance(tower[0], Operator) and place not in KEPT:
+            operator = tower[0].to(dtype)
+            if not operator.runs():
+                operator = operator.to(DTYPE)
+            for batch, x in zip(handed, operator.samples(len(given)), strict=True):
+                batch[place] = x
     return handed
 
 
