@@ -638,8 +638,8 @@ class Embedding(nn.Module):
 
 
 class EmbeddingBag(nn.Module):
-    """`bags` sums or means of `indices / bags` rows each. With several `uses`, it reads so often, each time by other
-    indices, as a model reads one table after another.
+    """`bags` sums or means of `indices / bags` rows each. With several `uses`, it looks so many of them up, one after
+    another and each by other indices, as a model does in one table after another.
 
     On a CPU its kernel (FBGEMM's) may leave the vector registers in a state that makes legacy SSE code up to
     thirty times slower. In a model this slows one place or none, but here the next block is chance. So AVX
@@ -660,9 +660,10 @@ class EmbeddingBag(nn.Module):
         self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
-        parts = indices.chunk(self.uses)
-        found = [self.table.forward(part, self.offsets) for part in parts]
-        pooled = found[0] if self.uses == 1 else torch.cat(found)
+        if self.uses == 1:
+            pooled = self.table.forward(indices, self.offsets)
+        else:
+            pooled = torch.cat([self.table.forward(part, self.offsets) for part in indices.chunk(self.uses)])
         if pooled.is_cpu:  # a product of one row would not reach the library
             few = pooled.detach()[:1].expand(16, -1).sigmoid()
             F.linear(few, few)

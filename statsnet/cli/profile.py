@@ -116,7 +116,7 @@ def profile(
     _check_asked(several, device, check, trace_path)
     _check_files(several, check, path, json_path, trace_path)
     if processes is not None:
-        _check_one_workload({several: several, "--check": check, "--trace": trace_path})
+        _check_one_workload(several or ("--check" if check else "--trace" if trace_path is not None else None))
     check_counters(counters, device)
     check_together(processes or 1, device, counters, sandboxed=sandbox.is_on())
     if group_timeout_s is not None:
@@ -254,8 +254,9 @@ def _check_files(
     trace.check(trace_path, path, json_path)
 
 
-def _check_one_workload(others: dict[str | None, object]) -> None:
-    if option := next((name for name, given in others.items() if given), None):
+def _check_one_workload(option: str | None) -> None:
+    """`option` was given too, and several processes do not go with it."""
+    if option is not None:
         raise UsageError(
             f"--nproc and {option} were both given",
             cause="several processes only measure one workload's step together",

@@ -245,6 +245,8 @@ def _prefix(unit: str) -> float:
 
 
 LONGEST_NUMBER = 60
+"""Letters. To search a longer text for a number takes the square of its length."""
+
 _NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|[-+]?[\d,]+\.?")
 
 

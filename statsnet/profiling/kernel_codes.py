@@ -128,6 +128,8 @@ def _trtllm_bmm(text: str) -> str:
 
 
 _TYPE = r"[a-z]{1,8}\d{1,4}[a-wyz0-9]{0,12}"
+"""Of bounded length, so that a long name is searched in linear time."""
+
 _THREE_TYPES = re.compile(rf"_({_TYPE}x{_TYPE}x{_TYPE})(?:_|$)")
 
 

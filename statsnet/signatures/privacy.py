@@ -122,7 +122,10 @@ def _matches(pattern: str) -> Rule:
     return lambda text: compiled.fullmatch(text) is not None
 
 
-_VERSION: Rule = lambda text: public_version(text) == text  # noqa: E731
+def _is_version(text: str) -> bool:
+    return public_version(text) == text
+
+
 _DEVICE_NAME = _matches(r"[A-Za-z0-9 ()+,._-]{1,100}(@ [0-9.]+ ?[GM]Hz[a-z0-9 ]*)?")
 STEP_VALUES = frozenset(
     {"high", "highest", "medium", "bfloat16", "float16", "float32", "float64", "channels_last", "inductor", "aot_eager",
@@ -139,15 +142,15 @@ _ENVIRONMENT_RULES: dict[str, Rule] = {
         "cpu_capability": _matches(r"[A-Za-z0-9_ ]{1,20}"),
         "isa": ISA_FLAGS.__contains__,
         "torch": lambda text: public_torch_version(text) == text,
-        "python": _VERSION,
+        "python": _is_version,
         "os": _matches(r"(Linux|Darwin|Windows|FreeBSD) [A-Za-z0-9_]{1,20}"),
-        "mkl": _VERSION,
-        "onednn": _VERSION,
-        "cuda": _VERSION,
-        "driver": _VERSION,
+        "mkl": _is_version,
+        "onednn": _is_version,
+        "cuda": _is_version,
+        "driver": _is_version,
         "allocator": lambda text: text.isdigit() or text in ALLOCATOR_LIBRARIES,
         "settings": lambda text: text == "other" or is_known_value(text) or text in STEP_VALUES,
-        "gpu.compute_capability": _VERSION,
-        "gpu.cudnn": _VERSION,
+        "gpu.compute_capability": _is_version,
+        "gpu.cudnn": _is_version,
     }.items()
 }
