@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -74,7 +74,8 @@ class ProfileWorkload(CountableTask[Profile]):
     """Measures a workload's step; if a reference network's folder is given, beside that network. On "meta" the step is
     only counted, on fake tensors: nothing is allocated or timed, and the step may be of one of many `processes`, none
     of which is there. See trace_step for `repeats` and `min_time_s`. Of several processes that are there, each waits
-    for the others no longer than `group_timeout_s`."""
+    for the others no longer than `group_timeout_s`. What a signature of the same work tells for all devices (`known`)
+    is not looked at again: that steps are alike, and their memory."""
 
     model: Model
     device: str = "cpu"
@@ -83,6 +84,7 @@ class ProfileWorkload(CountableTask[Profile]):
     repeats: int = 5
     group_timeout_s: float = GROUP_TIMEOUT_S
     reference_network: str | None = None
+    known: Signature | None = None
 
     def run(self, context: Context) -> Profile:
         counted = self.processes if self.device == "meta" else 1
@@ -161,19 +163,16 @@ class ProfileWorkload(CountableTask[Profile]):
             repeats=self.repeats,
             min_time_s=self.min_time_s,
             between=reference.look_now_and_then if reference else lambda: None,
+            may_vary=self.known is None,
         )
         if reference:
             reference.look()
         described = environment.describe(built.device)
         described["settings"] |= record(setting)
-        largest = largest_step(built)
-        step.prepare(largest)
         signature = build_signature(
             traced.traces,
             shares=traced.shares,
-            memory=memory_record(
-                built.model, built.inputs_of(largest), lambda: step(largest), device=kind, optimizer=step.optimizer
-            ),
+            memory=_memory(built, step, kind) if self.known is None else asdict(self.known.memory),
             environment=described,
             power=_power(traced.run_next, built.device) if kind == "cuda" else None,
             inputs=traced.inputs,
@@ -223,6 +222,14 @@ def _check_together(setting: Setting) -> None:
             cause="what they do together is timed operator by operator",
             hint="leave out --setting, or profile one process",
         )
+
+
+def _memory(built: BuiltWorkload, step: Step, kind: str) -> dict[str, int | None]:
+    largest = largest_step(built)
+    step.prepare(largest)
+    return memory_record(
+        built.model, built.inputs_of(largest), lambda: step(largest), device=kind, optimizer=step.optimizer
+    )
 
 
 def _power(step: Callable[[], Any], device: str) -> Power:

@@ -42,6 +42,9 @@ RECOVERY_S = 0.03
 LONG_STEP_S = 0.15
 """What a profiler session leaves behind takes RECOVERY_S, which is little in a longer step."""
 
+LITTLE = 0.005
+"""If recording adds less than this share to a long step, profiled steps are bare steps, too: no others run for that."""
+
 
 def trace_step(
     step: StepFunction,
@@ -61,11 +64,12 @@ def trace_step(
     """Warm up, capture one step, then bare and profiled steps in turn.
 
     At least `repeats` of each, or FEWEST that agree, and more until they have run for `min_time_s` together, or the
-    step's time is known to PRECISE. The steps take the input numbers in `inputs` in turn. These inputs must have the
-    same shapes, so that the calls correspond one by one, but may hold different indices, so that an embedding's rows
-    are not still cached from the step before; `prepare` makes one ready, outside of the steps' times. The captured step
-    runs inside `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called
-    before each pair of a bare and a profiled step.
+    step's time is known to PRECISE. Long steps on a CPU to which recording adds little are both at once. The steps take
+    the input numbers in `inputs` in turn. These inputs must have the same shapes, so that the calls correspond one by
+    one, but may hold different indices, so that an embedding's rows are not still cached from the step before;
+    `prepare` makes one ready, outside of the steps' times. The captured step runs inside `while_capturing()`, which may
+    mark segments without disturbing the timed steps. `between` is called before each pair of a bare and a profiled
+    step.
 
     If steps `may_vary`, as a user's may, raises StepsVary where they do, and MeasurementError where a part of a step
     cannot be seen (unseen.py); of several processes, for collectives alone.
@@ -99,7 +103,11 @@ def trace_step(
     def both() -> tuple[float, Timeline]:
         if not is_long:
             _recover(run)
-        return run(), profiled()
+            return run(), profiled()
+        line = profiled()
+        recording_s = overhead_s * line.events
+        is_bare = device == "cpu" and alone() and recording_s < LITTLE * line.step_s
+        return line.step_s - recording_s if is_bare else run(), line
 
     # The first session of a step allocates the memory that later ones reuse.
     if alike:

@@ -79,8 +79,10 @@ def trace_workload(
     repeats: int,
     min_time_s: float,
     between: Callable[[], object],
+    may_vary: bool = True,
 ) -> WorkloadTrace:
-    """Trace every representative input, each for its part of the time, under the context's setting.
+    """Trace every representative input, each for its part of the time, under the context's setting. Unless steps
+    `may_vary`, it is known that they are alike, and nobody looks.
 
     Raises MeasurementError where a part of the step cannot be seen.
     """
@@ -90,11 +92,12 @@ def trace_workload(
     repeats, min_time_s = max(3 if len(chosen) > 1 else 2, repeats // len(chosen)), min_time_s / len(chosen)
     parts: list[tuple[StepTrace | VaryingSteps, int]] = []
     for number, one in enumerate(chosen):
-        warmup = 2 if number == 0 else 1
+        warmup = 2 if number == 0 and may_vary else 1
         if whole:
             parts.append((tracer.alike(one.steps, warmup, 2, 0.0), one.stands_for))
         else:
-            parts.append((tracer.trace(one.steps, warmup, repeats, min_time_s), one.stands_for))
+            trace = tracer.trace if may_vary else tracer.alike
+            parts.append((trace(one.steps, warmup, repeats, min_time_s), one.stands_for))
     run_next = Successive(tracer.run, itertools.cycle(range(sum(map(len, built.input_groups())))), step.prepare).both
     if whole:
         traces, run_next = tracer.in_one_piece(

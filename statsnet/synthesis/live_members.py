@@ -123,6 +123,7 @@ class LiveMembers:
             min_time_s=min(max(least_s, self.setup.effort.profiled_s * member.weight), most_s),
             repeats=_repeats(member),
             reference_network=reference,
+            known=None if any(m.variation for m in member.signature.measurements) else member.signature,
         )
 
     def _profile_key(self, member: MixMember, repeats: int, again: bool) -> str:

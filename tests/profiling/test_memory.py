@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+from profiling_helpers import tiny_signature
 from torch import nn
 
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.memory import StorageMeter, memory_record
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.workloads.stepping import Stepper
 
 ROWS, IN, MIDDLE, OUT = 8, 16, 32, 4
@@ -86,3 +92,14 @@ def test_the_constants_of_a_frozen_script_are_its_weights() -> None:
     assert not list(frozen.parameters())
     record = memory_record(frozen, [], None, device="cpu")
     assert (record["parameter_count"], record["parameter_bytes"]) == (36, 144)
+
+
+def test_the_memory_of_known_work_is_not_measured_again() -> None:
+    """Only times are: the calls are the same."""
+    known = tiny_signature("cv/alexnet", "inference")
+    known = replace(known, memory=replace(known.memory, peak_bytes=1))
+    model = Model(target="cv/alexnet", preset="tiny", mode="inference")
+    signature = ProfileWorkload(model=model, min_time_s=0.0, repeats=2, known=known).run(Context()).signature
+    assert signature.memory == known.memory
+    assert signature.clusters == known.clusters
+    assert signature.measurements[0].unmatched_calls == 0

@@ -5,6 +5,7 @@ The CUDA events are written from torch's and CUPTI's documentation, not recorded
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch.profiler import profile
 
 from statsnet.errors import ModelError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents, profiling
+from statsnet.profiling import trace as trace_module
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.timeline import Timeline, event_overhead_s, read_step
 from statsnet.profiling.trace import trace_step
@@ -213,6 +215,21 @@ def test_every_call_of_a_real_training_step_has_a_time(inplace: str) -> None:
     assert all(s > 0 for s in (*trace.step_latency_s, *trace.warmup_latency_s, trace.framework_time_s))
     explained_s = trace.op_time_s + (trace.framework_time_s or 0.0)
     assert trace.unexplained_share == pytest.approx(abs(trace.latency_s - explained_s) / trace.latency_s)
+
+
+@pytest.mark.parametrize(("little", "runs"), [(0.0, 2), (math.inf, 1)])
+def test_a_long_step_to_which_recording_adds_little_runs_once_for_both_times(
+    little: float, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"LONG_STEP_S": 0.0, "SETTLING_TIME_S": 0.0, "LITTLE": little}.items():
+        monkeypatch.setattr(trace_module, name, value)
+    ran = []
+    trace = trace_step(lambda number: ran.append(torch.ones(number + 1).exp()), warmup=1, repeats=4)
+    pairs = len(trace.profiled_latency_s)
+    assert len(trace.all_steps_s) == pairs >= 3
+    assert len(ran) == 1 + 1 + 1 + runs * pairs, "warm-up, capture, first session, then profiled and bare steps"
+    if runs == 1:
+        assert all(0 < bare <= max(trace.profiled_latency_s) for bare in trace.all_steps_s)
 
 
 def test_recording_an_event_costs_microseconds() -> None:

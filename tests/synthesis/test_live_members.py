@@ -23,7 +23,7 @@ from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
 from statsnet.profiling.replay_task import ReplayOperators, _slower
 from statsnet.profiling.tasks import Profile, ProfileWorkload
-from statsnet.signatures.measurement import Measurement, ReferenceTime
+from statsnet.signatures.measurement import Measurement, ReferenceTime, Variation
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature, WorkloadName
 from statsnet.signatures.target import target_of_mix
@@ -50,6 +50,7 @@ def test_a_model_at_hand_is_profiled_once(
     (task,) = tasks
     assert isinstance(task, ProfileWorkload) and task.reference_network
     assert task.model == replace(TINY, dtype="float32"), "in the dtype of its signature"
+    assert task.known == moved(profile), "whose steps are alike: nobody looks again"
     again, _ = bench.measure_members(mix, SPEED)
     assert again == mix
 
@@ -69,6 +70,17 @@ def test_with_a_fresh_cache_all_models_at_hand_are_profiled(
     assert [type(task) for task in tasks] == [ProfileWorkload]
     unknown = mix_of(replace(profile, workload=None))
     assert fresh.measure_members(unknown, SPEED) == (unknown, {})
+
+
+def test_of_a_member_whose_steps_vary_nothing_is_taken_as_known(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[Any] = play(monkeypatch, benches, answers(profile))
+    spread = Variation(steps=8, distinct=2, work_deviation=0.1, work_error=0.01, time_deviation=0.1, time_error=0.01)
+    (measurement,) = moved(profile).measurements
+    varying = replace(profile, measurements=(replace(measurement, variation=spread),))
+    bench.measure_members(mix_of(varying), SPEED)
+    assert [task.known for task in tasks] == [None]
 
 
 def test_a_member_of_a_large_share_is_profiled_longer(
