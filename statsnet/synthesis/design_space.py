@@ -12,7 +12,7 @@ SIZES = (0.6, 1.0, 1.6)
 SHARES = (0.5, 0.7, 1.0)
 """Shares of the budget: a shorter step that fits as well makes a better proxy."""
 
-DISTINCT = (24, 34, 44, 64)
+DISTINCT = (24, 44, 64, 100)
 ORDERS = 6
 SEEDS = 3
 DESIGNS = (SIZES, SHARES, DISTINCT, ORDERS, SEEDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from statsnet.blocks import asked
 from statsnet.blocks.operator import OperatorKind
@@ -12,6 +12,7 @@ from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.candidates import Candidate, nearest_sizes
+from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.loads import StepLoad
 from statsnet.synthesis.sources import Source
 
@@ -20,6 +21,9 @@ KIND = OperatorKind()
 MAIN = 0.25
 """A block can stand for a class if it spends this share of its time in it, or as large a share as the target does:
 else no number of such blocks would bring the class's time without much of something else."""
+
+SHORT = 4e-3
+"""Nor can blocks stand for a class if this share of the time in it is lacking in their best network."""
 
 LEAST_SHARE = 3e-4
 """Kernel classes with a smaller share of the target's time get no block of their own."""
@@ -32,11 +36,10 @@ MOST = 90
 
 
 def operator_candidates(
-    target: Target, loads: Iterable[StepLoad], *, budget_s: float, own_dtype: str, own_sizes: bool
+    target: Target, missing: Mapping[str, float], *, budget_s: float, own_dtype: str, own_sizes: bool
 ) -> list[Candidate]:
-    """Candidates for the kernel classes for which no block of these loads can stand, the most expensive classes first.
+    """Candidates for kernel classes of which blocks lack these shares of the time, the most expensive classes first.
     What cannot be rebuilt is passed over."""
-    missing = not_served(target.kernel_class_shares, loads)
     chosen: dict[str, Candidate] = {}
     for name in sorted(missing, key=lambda name: (-missing[name], name)):
         if missing[name] < LEAST_SHARE or len(chosen) >= MOST:
@@ -58,6 +61,15 @@ def not_served(shares: Mapping[str, float], loads: Iterable[StepLoad]) -> dict[s
         for name, share in of_load.items():
             most[name] = max(most[name], share)
     return {name: share for name, share in shares.items() if not most[name] or most[name] < min(MAIN, share)}
+
+
+def short_of(program: Program, keys: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """The kernel classes that the best network in parts has too little of, and the shares of the step that it lacks.
+    Blocks have them, but bring too much else: in training, a function brings the operators of its derivative. `keys`
+    are those of the program's rows."""
+    lacking = program.target - program.matrix @ relax(program).counts
+    shares = {name: share for (group, name), share in zip(keys, lacking, strict=True) if group == "kernel_class"}
+    return {name: float(share) for name, share in shares.items() if share > SHORT}
 
 
 def _sources(target: Target, kernel_class: str, own_dtype: str) -> list[Source]:

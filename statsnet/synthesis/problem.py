@@ -24,7 +24,7 @@ from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import UNDERCUT, MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.operator_candidates import operator_candidates
+from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of
 
 LOOK_AGAIN_S = 5.0
 """What took so long was measured at more than one moment; the speed of the machine only at the first of them."""
@@ -53,7 +53,7 @@ class Design:
     """
 
     size: float = 1.0
-    max_distinct: int = 64
+    max_distinct: int = 100
     order: int = 0
     seed: int = 0
 
@@ -223,10 +223,16 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
 def _operators_alone(
     target: Target, budget_s: float, bench: Bench, speed: MachineSpeed, costs: BlockCosts
 ) -> MeasuredBlocks:
-    """Operators by themselves, measured, for the kernel classes that none of these costs' blocks can stand for."""
+    """Operators by themselves, measured, for the kernel classes that none of these costs' blocks can stand for, or that
+    no network of them has enough of."""
     setup = bench.setup
-    known = _without_foreign(costs, MatchedCharacteristics(target, costs.overheads, setup.elsewhere)).loads()
-    chosen = operator_candidates(target, known, budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes)
+    rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
+    known = _without_foreign(costs, rows)
+    missing = not_served(target.kernel_class_shares, known.loads())
+    if known.placed and setup.elsewhere is None:
+        program = program_of(known, list(known.placed), rows, rows.target, budget_s, setup.mode)
+        missing = {**short_of(program, rows.keys), **missing}
+    chosen = operator_candidates(target, missing, budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes)
     try:
         return bench.measure_blocks(chosen, speed, counters=bool(target.counters)) if chosen else []
     except MeasurementError as error:

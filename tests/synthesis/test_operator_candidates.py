@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from synthesis_builders import GEMM, RELU, cluster, measured, small_signature, tensor
 
@@ -14,10 +15,11 @@ from statsnet.signatures.model import Cluster
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import nearest_sizes
+from statsnet.synthesis.integer_program import Program
 from statsnet.synthesis.loads import OperatorGroup, StepLoad
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.nearest_blocks import nearest_classes
-from statsnet.synthesis.operator_candidates import not_served, operator_candidates
+from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of
 from statsnet.synthesis.sources import Source
 from statsnet.synthesis.tasks import MeasureBlocks
 
@@ -68,9 +70,24 @@ def test_what_a_block_can_stand_for(loads: list[StepLoad], missing: set[str]) ->
     assert not_served(shares, loads).keys() == {CLASSES[name] for name in missing}
 
 
+def lacking(*names: str) -> dict[str, float]:
+    return {CLASSES[name]: 0.3 for name in names}
+
+
+def test_a_class_that_blocks_only_have_beside_much_else_is_lacking() -> None:
+    """The only block with a tanh brings as much time in a product as is asked for in all: half of one is best, and
+    half of the tanh is missing."""
+    keys = [("kernel_class", CLASSES["tanh"]), ("kernel_class", CLASSES["mm"])]
+    matrix = np.array([[0.1, 0.0], [0.2, 0.05]])
+    program = Program(matrix=matrix, target=np.array([0.1, 0.1]), weight=np.array([1.0, 3.0]), upper=np.array([5, 5]))
+    assert short_of(program, keys) == pytest.approx({CLASSES["tanh"]: 0.05})
+    enough = replace(program, matrix=np.hstack([matrix, [[0.1], [0.0]]]), upper=np.array([5, 5, 5]))
+    assert short_of(enough, keys) == {}
+
+
 def test_a_class_without_a_block_gets_its_own_operator_in_its_layout() -> None:
     chosen = operator_candidates(
-        target(GEMM, RELU, HALF), [load(mm=1.0), load(relu=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
+        target(GEMM, RELU, HALF), lacking("tanh"), budget_s=0.02, own_dtype="float32", own_sizes=False
     )
     assert chosen
     assert {c.kind for c in chosen} == {"operator"}
@@ -82,7 +99,7 @@ def test_a_class_without_a_block_gets_its_own_operator_in_its_layout() -> None:
 
 def test_what_cannot_be_rebuilt_is_passed_over() -> None:
     chosen = operator_candidates(
-        target(GEMM, OPAQUE), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
+        target(GEMM, OPAQUE), lacking("bernoulli"), budget_s=0.02, own_dtype="float32", own_sizes=False
     )
     assert chosen == []
 
@@ -90,7 +107,7 @@ def test_what_cannot_be_rebuilt_is_passed_over() -> None:
 def test_the_optimizers_operators_are_no_blocks() -> None:
     stepped = replace(HALF, phase="optimizer")
     chosen = operator_candidates(
-        target(GEMM, stepped), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
+        target(GEMM, stepped), lacking("tanh"), budget_s=0.02, own_dtype="float32", own_sizes=False
     )
     assert chosen == []
 
@@ -99,7 +116,9 @@ def test_the_optimizers_operators_are_no_blocks() -> None:
 def test_candidates_run_what_was_asked_for(mode: str) -> None:
     """Forward and backward operators alike, measured as all blocks are."""
     wanted = target(GEMM, HALF, BACKWARD, mode=mode)
-    chosen = operator_candidates(wanted, [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False)
+    chosen = operator_candidates(
+        wanted, lacking("tanh", "tanh_backward"), budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
     broken = {
         **chosen[0].config, "operator": ("mm", "default"), "spelling": "aten",
         "operands": (("own", (2, 3), ()), ("own", (2, 3), ())), "arguments": (("operand", 0), ("operand", 1)),
@@ -113,7 +132,9 @@ def test_candidates_run_what_was_asked_for(mode: str) -> None:
 
 
 def test_operators_are_towers_by_themselves() -> None:
-    (first, *_) = operator_candidates(target(HALF), [], budget_s=0.02, own_dtype="float32", own_sizes=False)
+    (first, *_) = operator_candidates(
+        target(HALF), lacking("tanh"), budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
     linear = Placed(kind="linear", config={"rows": 64, "inputs": 512, "outputs": 512})
     towers = build_towers([(Placed(kind=first.kind, config=first.config), 2), (linear, 3)])
     assert sorted(len(t.blocks) for t in towers) == [1, 1, 3]
