@@ -3,7 +3,7 @@
 Which kind of file it is
     kinds, imported
 A profiler's recording
-    kineto, json_events, chrome_trace, trace_fields, copies, phases, environment, process_groups, lacks
+    kineto, json_events, chrome_trace, trace_fields, copies, phases, environment, process_groups, lacks, clock
 What its operators were called with
     operators, arguments, described, told_by_kernels, calls, parameters
 What other parts and files add

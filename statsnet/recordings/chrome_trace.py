@@ -59,7 +59,8 @@ class Recording:
     """`steps` are the marked steps by number; `head` the file's fields beside its events. `unlaunched` counts what ran
     on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each. `merged` is
     how many processes the file holds: all else is of one. `copies` were left out, for the file holds the same events
-    twice. `is_ambiguous` says that different launches have one number, so that nobody can tell whose a kernel is."""
+    twice. `is_ambiguous` says that different launches have one number, so that nobody can tell whose a kernel is.
+    `undated` events begin at no time that a clock has."""
 
     threads: dict[tuple[str, str], list[RecordedEvent]] = field(default_factory=dict)
     steps: list[tuple[int, RecordedEvent]] = field(default_factory=list)
@@ -69,6 +70,7 @@ class Recording:
     devices: dict[int, int] = field(default_factory=dict)
     merged: int = 1
     copies: int = 0
+    undated: int = 0
     is_ambiguous: bool = False
 
     @property
@@ -161,6 +163,7 @@ class _Reader:
         kind = _KINDS.get(category) or ("launch" if category.endswith(("runtime", "driver")) else None)
         start_ns, length_ns = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
         if kind is None or start_ns is None:
+            self.recording.undated += kind is not None and event.get("ts") is not None
             return
         name = self._name(event)
         made = RecordedEvent(name, start_ns, start_ns + max(length_ns or 0, 0), [], kind=kind)

@@ -26,6 +26,7 @@ from statsnet.profiling.timeline import times_of
 from statsnet.progress import Report, silent
 from statsnet.recordings.calls import RecordedCalls, calls_of
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording, read_chrome_trace
+from statsnet.recordings.clock import check_clock
 from statsnet.recordings.described import Describer, common_dtype
 from statsnet.recordings.environment import environment_of
 from statsnet.recordings.graphs import give_operators, whole_of
@@ -77,11 +78,12 @@ def import_recording(
     ncu: Path | None = None,
 ) -> Imported:
     """The signature of one step of a recording; `name` is for messages. Raises as `read_kineto`."""
+    doubts = check_clock(recording, name)
     check(recording, name)
     chosen = choose_step(recording, name, step)
     events = events_of(recording, chosen)
     device = device_of(recording)
-    notes = notes_on(recording, device)
+    notes = [*doubts, *notes_on(recording, device)]
     if step is None and len(recording.steps) > 1:
         number = next(n for n, event in recording.steps if event is chosen)
         why = "the busiest" if any(event.kernels for event in recording.events) else "by its time in the middle"
