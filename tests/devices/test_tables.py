@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from device_tables import write_table
+from device_tables import gemm_rows, plain_table, write_table
 
 from statsnet.devices.operator_work import item_bytes
 from statsnet.devices.tables.reading import read_all
@@ -170,6 +171,46 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, message: str) -> Non
     with pytest.raises(StatsNetError) as error:
         read_all([path])
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("device", "factors", "why"),
+    [
+        ("nvidia-v100", (1e3,), "nine tenths of its smallest operators take more than"),
+        ("nvidia-v100", (1e-3,), "a twentieth of its times is shorter than"),
+        ("acme-one", (1e-3,), "a twentieth of its times is shorter than"),
+        ("acme-one", (1.0, 1e3), "of its times are more than 30 times off"),
+        ("acme-one", (1.0, 1e-3), "a twentieth of its times is shorter than"),
+        ("acme-one", (1.0, 5.0), ""),
+        ("nvidia-v100", (0.1,), ""),
+    ],
+)
+def test_times_in_another_unit_or_in_several(tmp_path: Path, device: str, factors: tuple[float, ...], why: str) -> None:
+    """Times of products of all sizes, multiplied by each of `factors` in turn."""
+    rows = gemm_rows(400, device=device)
+    rows = [replace(r, time_s={device: t * factors[i % len(factors)]}) for i, r in enumerate(rows)
+            for t in r.time_s.values()]  # fmt: skip
+    path = write_table(tmp_path, "t.csv", plain_table(rows))
+    if not why:
+        assert len(read_all([path]).rows) > 390
+        return
+    with pytest.raises(FileFormatError, match=f"not in the unit(.|\n)*{why}"):
+        read_all([path])
+
+
+@pytest.mark.parametrize(("unit_s", "is_refused"), [(1e-6, False), (1e-9, True), (1e-3, True)])
+def test_large_operators_alone_tell_the_unit(tmp_path: Path, unit_s: float, is_refused: bool) -> None:
+    """Products of 1 to 9 ms and point-wise operators of 0.1 ms and more on an A40, written as if in milliseconds."""
+    lines = [f"gemm,fp16,A40,{(1.0 + i / 5) * 1e-3 / unit_s!r},4096,4096,{4096 + 800 * i},," for i in range(40)]
+    lines += [f"gelu,fp32,A40,{0.013 * (8 + i) * 1e-3 / unit_s!r},,,,{1024 * (8 + i)},1024" for i in range(40)]
+    header = "operator,dtype,device,time_us,m,n,k,rows,columns"
+    path = write_table(tmp_path, "t.csv", "\n".join([header, *lines]))
+    try:
+        read_all([path])
+    except FileFormatError as error:
+        assert is_refused and "not in the unit" in str(error)
+    else:
+        assert not is_refused
 
 
 def test_a_slow_device_is_not_refused(tmp_path: Path) -> None:

@@ -10,16 +10,13 @@ from pathlib import Path
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.csv_file import Tally
 from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.units import FEW, Units
 from statsnet.devices.tables.words import LONGEST_WORD, check_dims
 from statsnet.errors import FileFormatError
 
 MOST_FLOPS, MOST_BYTES = 4e16, 2e14
 """FLOP/s and byte/s that no single device of today reaches, with Winograd's savings and caches counted in."""
 
-LEAST_FLOPS, LEAST_WORK = 1e8, 1e8
-"""A device whose best rate over operators of LEAST_WORK FLOPs is below LEAST_FLOPS FLOP/s is slower than any phone."""
-
-FEW = 20
 WRONG_SHARE = 0.05
 
 
@@ -48,18 +45,19 @@ def fault_of(row: TableRow) -> str:
 def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterator[TableRow]:
     """The rows without times that are beyond any device, which are counted.
 
-    Raises FileFormatError if more than WRONG_SHARE of a device's times are, or if it is slower than any device.
+    Raises FileFormatError if more than WRONG_SHARE of a device's times are, or if they are in another unit.
     """
     seen: Counter[str] = Counter()
     fast: Counter[str] = Counter()
-    best: dict[str, float] = {}
+    units: dict[str, Units] = {}
     for row in rows:
         flops, nbytes = work_of(row.operator, row.dtype, dict(row.dims), row.variant)
         least_s = max(flops / MOST_FLOPS, nbytes / MOST_BYTES)
         seen.update(row.time_s.keys())
-        if flops >= LEAST_WORK:
-            for device, time_s in row.time_s.items():
-                best[device] = max(best.get(device, 0.0), flops / time_s)
+        for device, time_s in row.time_s.items():
+            if device not in units:
+                units[device] = Units(device)
+            units[device].add(row, time_s, flops, nbytes)
         if wrong := [device for device, time_s in row.time_s.items() if time_s < least_s]:
             fast.update(wrong)
             kept = {d: t for d, t in row.time_s.items() if d not in wrong}
@@ -73,9 +71,9 @@ def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterat
         if count > WRONG_SHARE * seen[device] and seen[device] >= FEW:
             raise _wrong_unit(path, device, f"{count} of {seen[device]} times are shorter than any device could be")
         tally.drop(path, "the time is shorter than any device could be", count)
-    for device, rate in best.items():
-        if rate < LEAST_FLOPS:
-            raise _wrong_unit(path, device, f"its best rate is {rate:.2g} FLOP/s")
+    for device, unit in units.items():
+        for fault in unit.faults():
+            raise _wrong_unit(path, device, fault)
 
 
 def _wrong_unit(path: Path, device: str, why: str) -> FileFormatError:
