@@ -9,5 +9,7 @@ What its operators were called with
 What other parts and files add
     graphs, joined_files
 Files with counts alone
-    execution_trace, execution_nodes, onnx_model, onnx_operators, onnx_einsum
+    execution_trace, execution_nodes, onnx_model, onnx_operators, onnx_einsum, onnx_values
+ONNX Runtime's own operators
+    onnx_fused, onnx_parts, onnx_attention
 """

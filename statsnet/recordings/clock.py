@@ -76,7 +76,7 @@ def _by_longest(recording: Recording) -> Doubt | None:
 
 
 def _by_host(recording: Recording) -> Doubt | None:
-    """By calls that do little. Launches alone prove less: some tools run each kernel several times within its launch."""
+    """By calls that do little. Launches alone prove less: some tools run each kernel several times within one."""
     views = [e for e in recording.operators if is_metadata(e.name.replace("::", "."))]
     launches = [e for e in recording.events if e.kind == "launch" and "Launch" in e.name]
     proven = len(views) >= FEWEST

@@ -6,32 +6,55 @@ it were taken; the body of a Loop or Scan is counted once, as its trips depend o
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from statsnet.errors import FileFormatError, UsageError, first_line
+import numpy as np
+
+from statsnet.errors import FileFormatError, UsageError, first_line, printable
 from statsnet.profiling.build_signature import build_signature, dtype_of_elements
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.recordings.arguments import MOST_AXES
 from statsnet.recordings.imported import Imported, within_limits
+from statsnet.recordings.onnx_fused import DOMAINS as FUSED_DOMAINS
+from statsnet.recordings.onnx_fused import FusedNode, parts_of
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
+from statsnet.recordings.onnx_values import MOST_ELEMENTS, computed, shapes_after
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.gzipped import read_unpacked
 from statsnet.signatures.operators import bytes_of, tensors_of
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
-Shapes = ChainMap[str, Tensor]
-"""By name. A subgraph sees what is around it: to copy that for each of many subgraphs would take their square."""
 
-Producers = ChainMap[str, int]
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is known of a graph's tensors by name. A subgraph sees what is around it: to copy that for each of many
+    subgraphs would take their square."""
+
+    shapes: ChainMap[str, Tensor] = field(default_factory=ChainMap)
+    producers: ChainMap[str, int] = field(default_factory=ChainMap)
+    values: ChainMap[str, np.ndarray] = field(default_factory=ChainMap)
+
+    def inner(self) -> _Scope:
+        return _Scope(self.shapes.new_child(), self.producers.new_child(), self.values.new_child())
+
+
+OLD_NORMS = {
+    True: ("LayerNormalization", "SimplifiedLayerNormalization"), False: ("SimplifiedLayerNormalization",)
+}  # fmt: skip
+"""Operators of ONNX Runtime that it counts to ONNX: whether the model is older than ONNX's own -> their names."""
+
 
 _DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
            10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
            17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz"}  # fmt: skip
 """TensorProto.DataType -> dtype."""
+_NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
 
 
 def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
@@ -46,8 +69,8 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
     model = _inlined(_load(path), path)
     set_dims = _set_dims(model.graph, dict(dims or {}), path, note)
     model = _with_shapes(model, path)
-    reader = _Reader(note)
-    reader.read(model.graph, ChainMap(), ChainMap())
+    reader = _Reader(note, max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1))
+    reader.read(model.graph, _Scope())
     if not reader.calls:
         raise FileFormatError(
             f"'{path}' computes nothing", cause="its graph has no operators", hint="export the whole model"
@@ -76,6 +99,7 @@ def _onnx() -> Any:
     try:
         import onnx
         import onnx.inliner
+        import onnx.reference
         import onnx.shape_inference
     except ImportError as error:
         raise UsageError(
@@ -164,53 +188,88 @@ def _with_shapes(model: Any, path: Path) -> Any:
 class _Reader:
     """Collects the calls of a graph and its subgraphs."""
 
-    def __init__(self, note: Callable[[str], object]) -> None:
+    def __init__(self, note: Callable[[str], object], opset: int) -> None:
         self.calls: list[OpCall] = []
         self.note = note
+        self.onnx = _onnx()
+        self.opset = opset
         self.branches = self.bodies = self.unsized = 0
         self.opaque: Counter[str] = Counter()
+        self.weights: set[str] = set()
 
-    def read(self, graph: Any, outer: Shapes, outer_producers: Producers) -> None:
-        shapes, producers = outer.new_child(), outer_producers.new_child()
+    def read(self, graph: Any, outer: _Scope) -> _Scope:
+        scope = outer.inner()
         for value in (*graph.input, *graph.value_info, *graph.output):
-            shapes[value.name] = _of_type(value.type)
+            scope.shapes[value.name] = _of_type(value.type)
         for weight in graph.initializer:
-            shapes[weight.name] = _tensor(weight.data_type, weight.dims)
+            scope.shapes[weight.name] = _tensor(weight.data_type, weight.dims)
+            self.weights.add(weight.name)
+            if math.prod(weight.dims) <= MOST_ELEMENTS and weight.data_location == 0:
+                scope.values[weight.name] = self.onnx.numpy_helper.to_array(weight)
         for node in graph.node:
-            if node.op_type == "Constant":
-                self._constant(node, shapes)
-            self._subgraphs(node, shapes, producers)
-            self._node(node, shapes, producers)
+            self._subgraphs(node, scope)
+            self._node(node, scope)
+        return scope
 
-    def _constant(self, node: Any, shapes: Shapes) -> None:
-        for attribute in node.attribute:
-            if attribute.name == "value":
-                shapes[node.output[0]] = _tensor(attribute.t.data_type, attribute.t.dims)
-
-    def _subgraphs(self, node: Any, shapes: Shapes, producers: Producers) -> None:
+    def _subgraphs(self, node: Any, scope: _Scope) -> None:
         graphs = [a.g for a in node.attribute if a.HasField("g")]
         if not graphs:
             return
-        if node.op_type == "If":
-            self.branches += 1
-        else:
+        chosen = max(graphs, key=_nodes_within)
+        within = self.read(chosen, scope)
+        if node.op_type != "If":
             self.bodies += 1
-        self.read(max(graphs, key=_nodes_within), shapes, producers)
+            return
+        self.branches += 1
+        for name, result in zip(node.output, chosen.output, strict=False):
+            scope.shapes[name] = scope.shapes.get(name) or within.shapes.get(result.name)
 
-    def _node(self, node: Any, shapes: Shapes, producers: Producers) -> None:
-        call = OnnxCall(
-            op=node.op_type if node.domain in ("", "ai.onnx") else "",
-            inputs=[shapes.get(name) if name else None for name in node.input],
-            outputs=[shapes.get(name) if name else None for name in node.output],
-            attributes={a.name: _attribute(a) for a in node.attribute},
-        )
+    def _node(self, node: Any, scope: _Scope) -> None:
+        """A node that only computes sizes is nothing, like one that unpacks a weight: both are done beforehand."""
+        values = computed(self.onnx, node, scope.values, scope.shapes, self.opset)
+        if values is not None:
+            for name, value in zip(node.output, values, strict=False):
+                scope.values[name] = value
+                scope.shapes[name] = _tensor(self.onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            return
+        is_fused = node.domain in FUSED_DOMAINS or node.op_type in OLD_NORMS.get(self.opset < 17, ())
+        fused = parts_of(_fused_node(node, scope)) if is_fused else None
+        if fused is None:
+            self._plain(node, scope, self.opset)
+            return
+        scope.shapes.update((name, shape) for name, shape in fused.known.items() if shape is not None)
+        for part in fused.parts:
+            made = self.onnx.helper.make_node(part.op, part.inputs, part.outputs, **part.attributes)
+            self._plain(made, scope, self.onnx.defs.onnx_opset_version())
+
+    def _infer(self, node: Any, scope: _Scope, opset: int) -> None:
+        """Give the outputs their shapes. ONNX lacks some operators of integers that ONNX Runtime has: there, shapes are
+        those of floats."""
+        tensors = {name: shape for name in node.input if (shape := scope.shapes.get(name)) is not None}
+        types = {name: self._type(tensor) for name, tensor in tensors.items()}
+        found = shapes_after(self.onnx, node, types, scope.values, opset)
+        first = tensors.get(node.input[0]) if node.input else None
+        if not found and first and first["dtype"] in ("int8", "uint8"):
+            types = {name: self._type(tensor | {"dtype": "float32"}) for name, tensor in tensors.items()}
+            found = shapes_after(self.onnx, node, types, scope.values, opset)
+            for type_ in found.values():
+                type_.tensor_type.elem_type = _NUMBERS[first["dtype"]]
+        for name, type_ in found.items():
+            scope.shapes[name] = scope.shapes.get(name) or _of_type(type_)
+
+    def _plain(self, node: Any, scope: _Scope, opset: int) -> None:
+        if any(name and scope.shapes.get(name) is None for name in node.output):
+            self._infer(node, scope, opset)
+        if node.op_type == "DequantizeLinear" and node.input[0] in self.weights:
+            return
+        call = _call(node, scope)
         translated = translate(call)
         if translated is None:
-            self.opaque[call.op or "of other domains"] += 1
+            self.opaque[call.op or (node.op_type if node.domain in FUSED_DOMAINS else OTHER)] += 1
             translated = [opaque(call)]
         unsized = [name for name, shape in zip(node.output, call.outputs, strict=True) if name and shape is None]
         self.unsized += bool(translated and unsized)
-        read = {producers[name] for name in node.input if name in producers}
+        read = {scope.producers[name] for name in node.input if name in scope.producers}
         for op, args in translated:
             outputs = _outputs(op, args, list(call.outputs))
             metadata = is_metadata(op) and op != OPAQUE_OP
@@ -219,7 +278,10 @@ class _Reader:
                        metadata=metadata, event=op)
             )  # fmt: skip
             read.add(len(self.calls) - 1)
-            producers.update((name, len(self.calls) - 1) for name in node.output if name)
+            scope.producers.update((name, len(self.calls) - 1) for name in node.output if name)
+
+    def _type(self, shape: dict[str, Any]) -> Any:
+        return self.onnx.helper.make_tensor_type_proto(_NUMBERS[shape["dtype"]], shape["shape"])
 
     def tell(self) -> None:
         if self.branches:
@@ -229,14 +291,35 @@ class _Reader:
         if self.unsized:
             self.note(f"{self.unsized} operators have an output whose shape depends on values: their cost is not known")
         if self.opaque:
-            self.note(f"{self.opaque.total()} operators have no counterpart in ATen: their cost is not known")
+            named = ", ".join(printable(name)[:40] for name, _ in self.opaque.most_common(MOST_NAMED))
+            self.note(f"{self.opaque.total()} operators have no counterpart in ATen: their cost is not known ({named})")
+
+
+OTHER = "of other domains"
+MOST_NAMED = 8
+
+
+def _call(node: Any, scope: _Scope) -> OnnxCall:
+    return OnnxCall(
+        op=node.op_type if node.domain in ("", "ai.onnx") else "",
+        inputs=[scope.shapes.get(name) if name else None for name in node.input],
+        outputs=[scope.shapes.get(name) if name else None for name in node.output],
+        attributes={a.name: _attribute(a) for a in node.attribute},
+    )
+
+
+def _fused_node(node: Any, scope: _Scope) -> FusedNode:
+    call = replace(_call(node, scope), op=node.op_type)
+    return FusedNode(names=tuple(node.input), results=tuple(node.output), call=call)
 
 
 def _outputs(op: str, args: list[Any], outputs: list[Any]) -> list[Any]:
-    """A product's output in the shape of its flattened operands."""
+    """A product's output in the shape of its flattened operands; attention's with its heads apart."""
     if op in ("aten.mm.default", "aten.bmm.default") and all(args):
         shape = [*args[0]["shape"][:-1], args[1]["shape"][-1]]
         return [{"shape": shape, "dtype": args[0]["dtype"]}]
+    if op == "aten.scaled_dot_product_attention.default":
+        return [args[0] | {"shape": [*args[0]["shape"][:-1], args[2]["shape"][-1]]}]
     return outputs
 
 

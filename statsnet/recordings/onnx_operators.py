@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -48,7 +48,8 @@ _UNARY = {
     "HardSigmoid": "hardsigmoid", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Gelu": "gelu",
     "Softplus": "softplus", "Clip": "clamp", "IsNaN": "isnan", "IsInf": "isinf", "Mish": "mish", "Celu": "celu",
     "Sinh": "sinh", "Cosh": "cosh", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Asinh": "asinh", "Acosh": "acosh",
-    "Atanh": "atanh", "Swish": "silu", "BitwiseNot": "bitwise_not",
+    "Atanh": "atanh", "Swish": "silu", "BitwiseNot": "bitwise_not", "Softsign": "abs", "Shrink": "hardshrink",
+    "ThresholdedRelu": "threshold",
 }  # fmt: skip
 _BINARY = {
     "Add": "add.Tensor", "Sub": "sub.Tensor", "Mul": "mul.Tensor", "Div": "div.Tensor", "Pow": "pow.Tensor_Tensor",
@@ -57,17 +58,19 @@ _BINARY = {
     "Mod": "remainder.Tensor", "PRelu": "_prelu_kernel.default", "BitwiseAnd": "bitwise_and.Tensor",
     "BitwiseOr": "bitwise_or.Tensor", "BitwiseXor": "bitwise_xor.Tensor",
 }  # fmt: skip
-_OF_SEVERAL = {"Max": "maximum.default", "Min": "minimum.default", "Sum": "add.Tensor"}
+_OF_SEVERAL = {"Max": "maximum.default", "Min": "minimum.default", "Sum": "add.Tensor", "Mean": "add.Tensor"}
 """Any number of operands: ATen takes two at a time."""
 
 _REDUCTIONS = {"ReduceMean": "mean.dim", "ReduceSum": "sum.dim_IntList", "ReduceMax": "amax.default",
                "ReduceMin": "amin.default", "ReduceProd": "prod.dim_int",
                "ReduceL1": "linalg_vector_norm.default", "ReduceL2": "linalg_vector_norm.default",
-               "ReduceLogSumExp": "logsumexp.default", "ArgMax": "argmax.default",
-               "ArgMin": "argmin.default"}  # fmt: skip
+               "ReduceLogSumExp": "logsumexp.default", "ReduceSumSquare": "linalg_vector_norm.default",
+               "ReduceLogSum": "sum.dim_IntList", "LpNormalization": "linalg_vector_norm.default",
+               "ArgMax": "argmax.default", "ArgMin": "argmin.default"}  # fmt: skip
 _COPIES = {"Cast": "_to_copy", "Tile": "repeat", "Pad": "constant_pad_nd", "DepthToSpace": "pixel_shuffle",
            "SpaceToDepth": "pixel_unshuffle", "ScatterND": "index_put", "Range": "arange", "Trilu": "tril",
-           "OneHot": "one_hot", "NonZero": "nonzero", "CumSum": "cumsum", "EyeLike": "eye"}  # fmt: skip
+           "OneHot": "one_hot", "ScatterElements": "scatter_add", "GridSample": "grid_sampler",
+           "NonZero": "nonzero", "CumSum": "cumsum", "EyeLike": "eye"}  # fmt: skip
 
 
 def translate(call: OnnxCall) -> list[Translated] | None:
@@ -114,6 +117,52 @@ def _convolution(call: OnnxCall) -> list[Translated]:
             _spatial(call, "dilations"), transposed, [0] * max(call.rank() - 2, 1),
             int(call.attributes.get("group", 1))]  # fmt: skip
     return [("aten.convolution.default", args)]
+
+
+def _of_integers(call: OnnxCall) -> list[Translated]:
+    """A product or convolution of quantized tensors. Their scales and zeros stand behind each, or at the end."""
+    second = 1 if call.op.endswith("Integer") else 3
+    bias = call.input(8) if call.op == "QLinearConv" else None
+    plain = replace(call, inputs=[call.input(0), call.input(second), bias])
+    return _convolution(plain) if "Conv" in call.op else _matmul(plain)
+
+
+def _few_bits(call: OnnxCall) -> list[Translated]:
+    return [("quantized.linear_dynamic.default", list(call.inputs))]
+
+
+def _cast(call: OnnxCall) -> list[Translated]:
+    return [("aten._to_copy.default", [call.input(0)])]
+
+
+def _attention(call: OnnxCall) -> list[Translated] | None:
+    """Query, key, value [B, H, S, D], or [B, S, H · D] with the numbers of heads; mask; a cache [B, H, P, D]."""
+    heads = [int(call.attributes.get(f"{kind}_num_heads") or 0) for kind in ("q", "kv", "kv")]
+    tensors = [_with_heads(call.input(i), heads[i]) for i in range(3)]
+    if any(tensor is None or len(tensor["shape"]) != 4 for tensor in tensors):
+        return None
+    query, key, value = (tensor for tensor in tensors if tensor)
+    past = call.input(4)
+    if past and len(past["shape"]) == 4:
+        key, value = (
+            t | {"shape": [*t["shape"][:2], t["shape"][2] + past["shape"][2], t["shape"][3]]} for t in (key, value)
+        )
+    args = [query, key, value, call.input(3), 0.0, bool(call.attributes.get("is_causal", 0)) and not past]
+    grouped = query["shape"][1] != key["shape"][1]
+    return [("aten.scaled_dot_product_attention.default", [*args, None, True] if grouped else args)]
+
+
+def _with_heads(tensor: Tensor, heads: int) -> Tensor:
+    if tensor is None or len(tensor["shape"]) != 3 or heads < 1:
+        return tensor
+    batch, tokens, width = tensor["shape"]
+    return {"shape": [batch, heads, tokens, width // heads], "dtype": tensor["dtype"]}
+
+
+def _rotated(call: OnnxCall) -> list[Translated]:
+    """The tensor's size times cosines and, its halves exchanged, times sines; and the sum of both."""
+    first = call.input(0)
+    return [("aten.mul.Tensor", [first, first])] * 2 + [("aten.add.Tensor", [first, first, 1])]
 
 
 def _swapped(tensor: Tensor, swap: bool) -> Tensor:
@@ -283,5 +332,8 @@ _SPECIAL: dict[str, Callable[[OnnxCall], list[Translated] | None]] = {
     "Concat": _concat, "Gather": _gather, "Resize": _resize, "Upsample": _resize, "LSTM": _recurrent,
     "GRU": _recurrent, "RNN": _recurrent, "Slice": _slice, "Where": _where, "InstanceNormalization": _group_norm,
     "GroupNormalization": _group_norm, "RMSNormalization": _rms_norm, "Einsum": _einsum, "TopK": _top,
-    "GatherElements": _gather_elements,
+    "GatherElements": _gather_elements, "Attention": _attention, "RotaryEmbedding": _rotated, "CastLike": _cast,
+    "QuantizeLinear": _cast, "DequantizeLinear": _cast, "DynamicQuantizeLinear": _cast, "QLinearConv": _of_integers,
+    "QLinearMatMul": _of_integers, "ConvInteger": _of_integers, "MatMulInteger": _of_integers,
+    "QuantizedLinear": _few_bits,
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -205,12 +206,8 @@ def test_large_operators_alone_tell_the_unit(tmp_path: Path, unit_s: float, is_r
     lines += [f"gelu,fp32,A40,{0.013 * (8 + i) * 1e-3 / unit_s!r},,,,{1024 * (8 + i)},1024" for i in range(40)]
     header = "operator,dtype,device,time_us,m,n,k,rows,columns"
     path = write_table(tmp_path, "t.csv", "\n".join([header, *lines]))
-    try:
-        read_all([path])
-    except FileFormatError as error:
-        assert is_refused and "not in the unit" in str(error)
-    else:
-        assert not is_refused
+    with pytest.raises(FileFormatError, match="not in the unit") if is_refused else nullcontext():
+        assert len(read_all([path]).rows) == 80
 
 
 def test_a_slow_device_is_not_refused(tmp_path: Path) -> None:
