@@ -72,7 +72,7 @@ def _by_longest(recording: Recording) -> Doubt | None:
     if not any(recording.operators) or not 0 < longest_us < LEAST_US:
         return None
     why = f"the longest of {len(lengths)} events would take {longest_us:.3g} µs"
-    return Doubt(unit="seconds", why=why, is_certain=len(lengths) >= FEWEST)
+    return Doubt(unit="milliseconds or seconds", why=why, is_certain=len(lengths) + recording.copies >= FEWEST)
 
 
 def _by_host(recording: Recording) -> Doubt | None:

@@ -75,7 +75,9 @@ def _copy(node: FusedNode) -> Fused:
 
 def _matmul(node: FusedNode) -> Fused | None:
     """A product of operands that are read transposed."""
-    parts, names, known = [], [], {}
+    parts: list[Part] = []
+    names: list[str] = []
+    known: dict[str, Tensor] = {}
     for index, flag in enumerate(("transA", "transB")):
         name, tensor = node.name(index), node.call.input(index)
         if node.number(f"transBatch{flag[-1]}") or tensor is None:

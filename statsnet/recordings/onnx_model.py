@@ -22,8 +22,9 @@ from statsnet.profiling.step_trace import StepTrace
 from statsnet.recordings.arguments import MOST_AXES
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_fused import DOMAINS as FUSED_DOMAINS
-from statsnet.recordings.onnx_fused import FusedNode, parts_of
+from statsnet.recordings.onnx_fused import parts_of
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
+from statsnet.recordings.onnx_parts import FusedNode
 from statsnet.recordings.onnx_values import MOST_ELEMENTS, computed, shapes_after
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.gzipped import read_unpacked

@@ -28,17 +28,17 @@ Values = Mapping[str, np.ndarray]
 
 def computed(onnx: Any, node: Any, values: Values, shapes: Mapping[str, Any], opset: int) -> list[np.ndarray] | None:
     """The values of a node's outputs, if they are few and follow from known sizes; else None."""
-    if node.op_type not in _FOLDED or node.domain not in ("", "ai.onnx") or not node.output:
-        return None
-    if node.op_type in ("Shape", "Size"):
-        known = shapes.get(node.input[0]) if node.input else None
-        return None if known is None else [_of_shape(node, known["shape"])]
-    given = {name: values[name] for name in node.input if name in values}
-    if len(given) != len({name for name in node.input if name}) or not _is_small(node, [*given.values()]):
+    if node.op_type not in _FOLDED or node.domain not in ("", "ai.onnx"):
         return None
     try:
+        if node.op_type in ("Shape", "Size"):
+            known = shapes.get(node.input[0])
+            return None if known is None else [_of_shape(node, known["shape"])]
+        names = [name for name in node.input if name]
+        if not values.keys() >= {*names} or not _is_small(node, [values[name] for name in names]):
+            return None
         evaluator = onnx.reference.ReferenceEvaluator(_alone(onnx, node), opsets={"": opset})
-        found = evaluator.run(None, given)
+        found = evaluator.run(None, {name: values[name] for name in names})
     except Exception:  # its errors have no common type; what cannot be computed is unknown
         return None
     arrays = [np.asarray(value) for value in found]
@@ -57,7 +57,7 @@ def _is_small(node: Any, given: Sequence[np.ndarray]) -> bool:
     if node.op_type == "ConstantOfShape":
         return len(given) == 1 and 0 <= math.prod(given[0].tolist()) <= MOST_ELEMENTS
     if node.op_type == "Expand":
-        return math.prod(given[-1].ravel().tolist()) <= MOST_ELEMENTS
+        return bool(math.prod(given[-1].ravel().tolist()) <= MOST_ELEMENTS)
     if node.op_type == "Range":
         start, limit, delta = (float(v.ravel()[0]) if v.size == 1 else math.nan for v in given)
         return len(given) == 3 and abs(limit - start) <= MOST_ELEMENTS * abs(delta)
@@ -79,9 +79,11 @@ def shapes_after(onnx: Any, node: Any, types: Mapping[str, Any], values: Values,
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
         data = {name: onnx.numpy_helper.from_array(values[name]) for name in names & values.keys()}
-        return onnx.shape_inference.infer_node_outputs(
-            schema, node, {name: types[name] for name in names}, data,
-            opset_imports=[onnx.helper.make_opsetid("", opset)],
-        )  # fmt: skip
+        given = {name: types[name] for name in names}
+        imports = [onnx.helper.make_opsetid("", opset)]
+        found: Mapping[str, Any] = onnx.shape_inference.infer_node_outputs(
+            schema, node, given, data, opset_imports=imports
+        )
+        return found
     except Exception:  # its errors have no common type; what cannot be inferred is unknown
         return {}
