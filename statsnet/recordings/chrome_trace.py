@@ -21,7 +21,7 @@ from statsnet.recordings.copies import first_of_each
 from statsnet.recordings.json_events import ChromeTrace
 from statsnet.recordings.phases import STEP
 from statsnet.recordings.process_groups import NAME, Noted, noted_in_timeline
-from statsnet.recordings.trace_fields import nanoseconds, three_sizes, whole
+from statsnet.recordings.trace_fields import nanoseconds, three_sizes, whole, whole_events
 from statsnet.signatures.collectives import Backend, backend_of
 from statsnet.signatures.limits import MOST_PROCESSES
 
@@ -124,9 +124,8 @@ def read_chrome_trace(path: Path, report: Report = silent) -> Recording:
     trace = ChromeTrace(path, report)
     reader = _Reader()
     with _no_collection():
-        for event in trace:
-            if event.get("ph") == "X":
-                reader.take(event)
+        for event in whole_events(trace):
+            reader.take(event)
     reader.recording.head = trace.head
     return reader.finish()
 

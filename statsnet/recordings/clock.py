@@ -14,6 +14,8 @@ import numpy as np
 from statsnet.errors import FileFormatError
 from statsnet.recordings.chrome_trace import Recording
 from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.model import Signature
+from statsnet.units import plural
 
 SHORTEST_US, LONGEST_US = 0.1, 100.0
 FEWEST = 5
@@ -24,6 +26,9 @@ LEAST_US = 1.0
 
 LATEST_DATE_S = 4.1e9
 """The year 2099."""
+
+MOST_FLOPS_PER_S, MOST_BYTES_PER_S = 4e16, 2e14
+"""No single device of today reaches these rates, with Winograd's savings and caches counted in."""
 
 HINT = "convert the times of its events (ts, dur) to microseconds, or export it anew with export_chrome_trace"
 
@@ -98,3 +103,27 @@ def _by_host(recording: Recording) -> Doubt | None:
             why=f"nine tenths of the {len(lengths)} {what} would take more than {short:.0f} µs of the host's time",
         )  # fmt: skip
     return None
+
+
+def check_rates(signature: Signature, name: str) -> list[str]:
+    """A note if operators took less time than any device needs. Raises FileFormatError if most of the work did."""
+    too_fast, fast_s, all_s = 0, 0.0, 0.0
+    (measurement,) = signature.measurements
+    for cluster, time_s in zip(signature.clusters, measurement.cluster_time_s, strict=True):
+        moved = (cluster.bytes_read or 0.0) + (cluster.bytes_written or 0.0)
+        least_s = cluster.calls * max((cluster.flops or 0.0) / MOST_FLOPS_PER_S, moved / MOST_BYTES_PER_S)
+        if time_s and least_s:
+            all_s += least_s
+            too_fast += time_s < least_s
+            fast_s += least_s if time_s < least_s else 0.0
+    if not too_fast:
+        return []
+    kinds = plural(too_fast, "kind")
+    if fast_s > all_s / 2:
+        raise FileFormatError(
+            f"the times in '{name}' are shorter than any device could be",
+            cause=f"{kinds} of operators, with most of the work, would run at more than {MOST_FLOPS_PER_S:.0e} FLOP/s "
+            f"or {MOST_BYTES_PER_S:.0e} byte/s",
+            hint=HINT,
+        )
+    return [f"{kinds} of operators took less time than any device needs: their kernels or shapes are not all recorded"]

@@ -26,7 +26,7 @@ from statsnet.profiling.timeline import times_of
 from statsnet.progress import Report, silent
 from statsnet.recordings.calls import RecordedCalls, calls_of
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording, read_chrome_trace
-from statsnet.recordings.clock import check_clock
+from statsnet.recordings.clock import check_clock, check_rates
 from statsnet.recordings.described import Describer, common_dtype
 from statsnet.recordings.environment import environment_of
 from statsnet.recordings.graphs import give_operators, whole_of
@@ -129,6 +129,7 @@ def import_recording(
         ),
         name,
     )
+    notes += check_rates(signature, name)
     signature = _as_recording(signature, _collectives(recording, trace))
     if ncu is not None:
         signature = counted_by(signature, launches_of([trace], [1.0]), ncu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -20,6 +21,29 @@ def nanoseconds(microseconds: Any) -> int | None:
         return int((exact * 1000).to_integral_value()) if abs(exact) < LATEST_US else None
     except (InvalidOperation, TypeError, ValueError, OverflowError):
         return None
+
+
+def whole_events(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The events that last. Some tools that convert traces write the beginning and the end of each apart (`B` and `E`,
+    nested on their thread); ends without a beginning are left out, and so is what never ends."""
+    begun: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for event in events:
+        kind = event.get("ph")
+        if kind == "X":
+            yield event
+        elif kind in ("B", "E"):
+            open_ones = begun.setdefault((str(event.get("pid")), str(event.get("tid"))), [])
+            if kind == "B":
+                open_ones.append(event)
+            elif open_ones:
+                yield _joined(open_ones.pop(), event)
+
+
+def _joined(begin: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+    start_ns, end_ns = nanoseconds(begin.get("ts")), nanoseconds(end.get("ts"))
+    lasts = None if start_ns is None or end_ns is None else str(Decimal(end_ns - start_ns) / 1000)
+    args = [a for a in (begin.get("args"), end.get("args")) if isinstance(a, dict)]
+    return {**begin, "dur": lasts, "args": {name: value for each in args for name, value in each.items()}}
 
 
 def whole(value: Any) -> int | None:

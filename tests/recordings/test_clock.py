@@ -45,6 +45,21 @@ def test_a_date_tells_the_unit(tmp_path: Path) -> None:
             read_kineto(write(tmp_path / f"{name}.json", events, **head))
 
 
+def test_rates_beyond_any_device(tmp_path: Path) -> None:
+    """If most of the work has them, the unit is wrong; if little has, something was not recorded."""
+
+    def product(ts: float, kernel_us: float, number: int, size: int) -> list[dict[str, Any]]:
+        called = operator("aten::mm", ts, 15, [[size, size], [size, size]], ["float", "float"], ["", ""])
+        return [called, *launch(number, ts + 2, "ampere_sgemm_128x64_nn", ts + 8, kernel_us)]
+
+    fast = product(1040, 0.5, 2, 4096)
+    with pytest.raises(FileFormatError, match="shorter than any device could be"):
+        read_kineto(write(tmp_path / "t.json", [step(1, 1000, 200), *WORK, *fast]))
+    usual = product(1100, 90_000, 3, 8192)
+    path = write(tmp_path / "u.json", [step(1, 1000, 100_000), *WORK, *fast, *usual])
+    assert "1 kind of operators took less time than any device needs" in notes(path)
+
+
 def test_a_few_calls_only_raise_a_doubt(tmp_path: Path) -> None:
     """Launches alone may be slow: some tools run each kernel many times within one."""
     path = write(tmp_path / "t.json", in_unit([step(1, 1000, 100), *WORK], 1e3))

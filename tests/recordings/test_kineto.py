@@ -66,6 +66,19 @@ def test_a_cpus_steps_of_equal_work_give_median_times(tmp_path: Path) -> None:
     assert sorted(asked.cluster_time_s) == pytest.approx([10 * US, 800 * US])  # type: ignore[type-var]
 
 
+def test_beginnings_and_ends_make_events(tmp_path: Path) -> None:
+    """As tools write them that merge or convert traces; one event never ends, one never began."""
+    ends, parts = [], [{"ph": "E", "pid": 100, "tid": 100, "ts": 1, "name": "early"}]
+    for event in (step(4, 1000, 900), *LINEAR[::2]):
+        parts.append({k: v for k, v in event.items() if k != "dur"} | {"ph": "B"})
+        ends.insert(0, {"ph": "E", "pid": event["pid"], "tid": event["tid"], "ts": event["ts"] + event["dur"]})
+    parts += [*launch(3, 1030, "ampere_sgemm_128x64_nn", 1035, 40), *ends]
+    parts.append({"ph": "B", "cat": "cpu_op", "name": "aten::mm", "pid": 100, "tid": 100, "ts": 1950})
+    found = read_kineto(write(tmp_path / "trace.json", parts)).signature
+    assert rows(found) == {("aten.addmm.default", "forward"): (1, pytest.approx(40 * US), FLOPS)}
+    assert measurement(found).step_latency_s == (pytest.approx(900 * US),)
+
+
 def test_kernels_belong_to_the_step_that_launched_them(recording: Path) -> None:
     found = read_kineto(recording)
     gpu = measurement(found.signature).gpu
