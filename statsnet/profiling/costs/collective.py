@@ -6,7 +6,7 @@ What crosses the network depends on the algorithm and the number of devices, and
 from __future__ import annotations
 
 from statsnet.profiling.costs.call import Cost, OperatorCall
-from statsnet.profiling.costs.registry import operator_cost
+from statsnet.profiling.costs.registry import operator_cost, operator_costs
 
 _FUNCTIONAL = "_c10d_functional"
 
@@ -64,26 +64,16 @@ def _scattered_into(call: OperatorCall) -> Cost:
     return call.cost(sum(t.numel for t in call.tensors(1)), read=_size(call, 1), written=_size(call, 0))
 
 
-@operator_cost("c10d.send")
-def _sent(call: OperatorCall) -> Cost:
-    return call.cost(read=_size(call, 0), written=0)
-
-
-@operator_cost("c10d.recv_", "c10d.recv_any_source_")
-def _received(call: OperatorCall) -> Cost:
-    return call.cost(read=0, written=_size(call, 0))
-
-
-@operator_cost("c10d.barrier", "c10d.monitored_barrier_")
-def _met(call: OperatorCall) -> Cost:
-    return call.cost(read=0, written=0)
-
-
 def _size(call: OperatorCall, index: int) -> int:
     return sum(t.nbytes for t in call.tensors(index))
 
 
-@operator_cost("fsdp.chunk_cat")
-def _put_together(call: OperatorCall) -> Cost:
-    """Gradients, an axis, the number of chunks, and what is scattered of them."""
-    return call.cost(read=_size(call, 0), written=_size(call, 3))
+operator_costs(
+    {
+        "c10d.send": lambda call: call.cost(read=_size(call, 0), written=0),
+        "c10d.recv_ c10d.recv_any_source_": lambda call: call.cost(read=0, written=_size(call, 0)),
+        "c10d.barrier c10d.monitored_barrier_": lambda call: call.cost(read=0, written=0),
+        # Gradients, an axis, the number of chunks, and what is scattered of them
+        "fsdp.chunk_cat": lambda call: call.cost(read=_size(call, 0), written=_size(call, 3)),
+    }
+)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from statsnet.profiling.costs.call import Cost, OperatorCall, SparseSpec, is_complex, item_bytes
-from statsnet.profiling.costs.registry import operator_cost
+from statsnet.profiling.costs.call import ZERO, Cost, OperatorCall, SparseSpec, is_complex, item_bytes
+from statsnet.profiling.costs.registry import operator_cost, operator_costs
 from statsnet.signatures.categories import SPECIAL_FUNCTIONS
 
 _ONE = """
@@ -23,6 +23,7 @@ _ONE = """
     bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ __and__ __or__ __xor__
     __ilshift__ __irshift__ __iand__ __ior__ __ixor__ aten.max.other aten.min.other
     multiply divide absolute negative float_power greater greater_equal less less_equal not_equal diff
+    aten.where.self aten.where.ScalarSelf aten.where.ScalarOther aten.where.Scalar
     masked_fill clamp_min clamp_max angle conj_physical _conj_physical _masked_scale deg2rad rad2deg frexp
     _standard_gamma_grad _dirichlet_grad
     """
@@ -30,6 +31,7 @@ _ONE = """
 _SEVERAL = {
     "floor_divide": 2, "xlogy": 2, "special_xlog1py": 3, "special_entr": 3, "logaddexp": 7, "logaddexp2": 7,
     "sinc": 3, "nan_to_num": 3, "lerp": 3, "polar": 4, "isclose": 4, "linalg_cross": 3, "cross": 3,
+    "native_dropout": 3, "_fused_dropout": 3, "aten.div.Tensor_mode": 2, "aten.div.Scalar_mode": 2,
     "native_dropout_backward": 2, "affine_grid_generator": 6,
     "quantize_per_tensor": 4, "quantize_per_channel": 4, "dequantize": 2,
     "fake_quantize_per_tensor_affine_cachemask": 7, "fake_quantize_per_channel_affine_cachemask": 7,
@@ -37,8 +39,8 @@ _SEVERAL = {
     "fake_quantize_per_tensor_affine_cachemask_backward": 1, "_fused_moving_avg_obs_fq_helper": 9,
 }  # fmt: skip
 """lerp: subtract, multiply, add; xlogy: log, multiply; logaddexp: max, subtract, abs, negate, exp, log1p,
-add; quantise: divide, round, clamp twice (fake: and subtract the zero point twice, multiply; fused with an observer:
-and the least and the largest)."""
+add; dropout: compare with p, multiply by the mask, scale; quantise: divide, round, clamp twice (fake: and subtract the
+zero point twice, multiply; fused with an observer: and the least and the largest)."""
 
 _COMPLEX = {"mul": 6, "multiply": 6, "div": 11, "divide": 11, "reciprocal": 6, "abs": 4, "square": 6}
 """FLOPs on complex numbers; functions that are not listed here count double."""
@@ -73,51 +75,11 @@ def _sparse_pointwise(call: OperatorCall, per_element: float) -> Cost:
     return call.cost(per_element * elements, read=read, written=written)
 
 
-@operator_cost("add", "sub", "subtract", "rsub")
-def _sum(call: OperatorCall) -> Cost:
-    """self, other, alpha."""
-    return pointwise(call, 1 + (call.number(2, 1.0) != 1))
-
-
-@operator_cost("aten.div.Tensor_mode", "aten.div.Scalar_mode")
-def _rounded_division(call: OperatorCall) -> Cost:
-    return pointwise(call, 2)
-
-
-@operator_cost("mvlgamma")
-def _multivariate_gamma(call: OperatorCall) -> Cost:
-    """self, p: so many functions of each element, added up."""
-    return pointwise(call, 2 * max(1, int(call.number(1, 1))))
-
-
-@operator_cost("addcmul", "addcdiv")
-def _fused_sum(call: OperatorCall) -> Cost:
-    """self + value · t1 · t2."""
-    return pointwise(call, 2 + (call.number(3, 1.0) != 1))
-
-
 @operator_cost("clamp", "clip")
 def _clamp(call: OperatorCall) -> Cost:
     """One comparison per bound given."""
     bounds = sum(call.arg(i) is not None for i in (1, 2))
     return pointwise(call, max(1, bounds))
-
-
-@operator_cost("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")
-def _where(call: OperatorCall) -> Cost:
-    return pointwise(call, 1)
-
-
-@operator_cost("native_dropout", "_fused_dropout")
-def _dropout(call: OperatorCall) -> Cost:
-    """Compare with p, multiply by the mask, scale; drawing the numbers is not counted."""
-    return pointwise(call, 3)
-
-
-@operator_cost("dropout", "feature_dropout", "alpha_dropout")
-def _composite_dropout(call: OperatorCall) -> Cost:
-    """Outside of training, the input itself is returned."""
-    return pointwise(call, 3) if call.flag(2) else Cost(0.0, 0.0, 0.0)
 
 
 @operator_cost("_amp_foreach_non_finite_check_and_unscale")
@@ -127,12 +89,22 @@ def _unscale(call: OperatorCall) -> Cost:
     return call.cost(2 * sum(t.numel for t in gradients), written=sum(t.nbytes for t in gradients))
 
 
-@operator_cost("_amp_update_scale")
-def _update_scale(call: OperatorCall) -> Cost:
-    return call.cost(2)
-
-
 for _name in f"{_ONE} {SPECIAL_FUNCTIONS}".split():
     operator_cost(_name)(partial(pointwise, per_element=1))
 for _name, _flops in _SEVERAL.items():
     operator_cost(_name)(partial(pointwise, per_element=_flops))
+
+
+operator_costs(
+    {
+        # self, other, alpha
+        "add sub subtract rsub": lambda call: pointwise(call, 1 + (call.number(2, 1.0) != 1)),
+        # self, p: so many functions of each element, added up
+        "mvlgamma": lambda call: pointwise(call, 2 * max(1, int(call.number(1, 1)))),
+        # self + value · t1 · t2
+        "addcmul addcdiv": lambda call: pointwise(call, 2 + (call.number(3, 1.0) != 1)),
+        # Outside of training, the input itself is returned
+        "dropout feature_dropout alpha_dropout": lambda call: pointwise(call, 3) if call.flag(2) else ZERO,
+        "_amp_update_scale": lambda call: call.cost(2),
+    }
+)

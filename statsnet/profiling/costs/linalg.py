@@ -12,10 +12,11 @@ matrix's norm. Complex numbers: four times as much, as for products.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall
 from statsnet.profiling.costs.gemm import multiply_add_flops
-from statsnet.profiling.costs.registry import operator_cost
+from statsnet.profiling.costs.registry import Formula, operator_cost, operator_costs
 from statsnet.signatures.operators import TensorSpec
 
 
@@ -35,44 +36,6 @@ def _sides(spec: TensorSpec) -> tuple[int, int, int]:
 def _scaled(call: OperatorCall, flops: float) -> Cost:
     """The cost of this many FLOPs on real numbers, for the numbers that the first matrix holds."""
     return call.cost(flops * multiply_add_flops(call.tensor(0)) / 2)
-
-
-@operator_cost("cholesky", "linalg_cholesky_ex", "linalg_ldl_factor_ex")
-def _cholesky(call: OperatorCall) -> Cost:
-    batch, n, _ = _matrices(call.tensor(0))
-    return _scaled(call, batch * n**3 / 3)
-
-
-@operator_cost("linalg_lu_factor_ex", "linalg_lu", "_linalg_det", "_linalg_slogdet")
-def _lu(call: OperatorCall) -> Cost:
-    batch, short, long = _sides(call.tensor(0))
-    return _scaled(call, batch * short**2 * (long - short / 3))
-
-
-@operator_cost("linalg_inv_ex")
-def _inverse(call: OperatorCall) -> Cost:
-    batch, n, _ = _matrices(call.tensor(0))
-    return _scaled(call, batch * 2 * n**3)
-
-
-@operator_cost("cholesky_inverse")
-def _cholesky_inverse(call: OperatorCall) -> Cost:
-    """The inverse of A from its factor."""
-    batch, n, _ = _matrices(call.tensor(0))
-    return _scaled(call, batch * 2 * n**3 / 3)
-
-
-@operator_cost("linalg_qr")
-def _qr(call: OperatorCall) -> Cost:
-    batch, short, long = _sides(call.tensor(0))
-    return _scaled(call, 2 * batch * _factor_flops(short, long))
-
-
-@operator_cost("geqrf")
-def _qr_factor(call: OperatorCall) -> Cost:
-    """R and the reflectors, without Q."""
-    batch, short, long = _sides(call.tensor(0))
-    return _scaled(call, batch * _factor_flops(short, long))
 
 
 def _factor_flops(short: int, long: int) -> float:
@@ -111,18 +74,6 @@ def _symmetric_eigenvalues(call: OperatorCall) -> Cost:
     return _scaled(call, batch * (9.0 if call.flag(2, True) else 4 / 3) * n**3)
 
 
-@operator_cost("linalg_eig")
-def _eigenvectors(call: OperatorCall) -> Cost:
-    batch, n, _ = _matrices(call.tensor(0))
-    return _scaled(call, batch * 25 * n**3)
-
-
-@operator_cost("_linalg_eigvals")
-def _eigenvalues(call: OperatorCall) -> Cost:
-    batch, n, _ = _matrices(call.tensor(0))
-    return _scaled(call, batch * 10 * n**3)
-
-
 @operator_cost("_linalg_svd")
 def _singular_values(call: OperatorCall) -> Cost:
     """A, all columns of the vectors, vectors."""
@@ -149,44 +100,44 @@ def _pseudo_inverse(call: OperatorCall) -> Cost:
     return _scaled(call, batch * (parts + 2 * long * short**2))
 
 
-@operator_cost("linalg_matrix_exp")
-def _exponential(call: OperatorCall) -> Cost:
-    batch, n, _ = _matrices(call.tensor(0))
-    return _scaled(call, batch * 5 * 2 * n**3)
-
-
-@operator_cost("linalg_solve_triangular")
-def _triangular(call: OperatorCall) -> Cost:
-    _, n, _ = _matrices(call.tensor(0))
-    return _scaled(call, n * call.output().numel)
-
-
-@operator_cost("triangular_solve")
-def _triangular_right_first(call: OperatorCall) -> Cost:
-    """Right-hand sides, A: the older order."""
-    _, n, _ = _matrices(call.tensor(1))
-    return _scaled(call, n * call.output().numel)
-
-
-@operator_cost("lu_unpack")
-def _unpacked(call: OperatorCall) -> Cost:
-    return call.cost()
-
-
-@operator_cost("linalg_lu_solve", "linalg_ldl_solve")
-def _lu_solve(call: OperatorCall) -> Cost:
-    _, n, _ = _matrices(call.tensor(0))
-    return _scaled(call, 2 * n * call.output().numel)
-
-
-@operator_cost("cholesky_solve")
-def _cholesky_solve(call: OperatorCall) -> Cost:
-    """Right-hand sides [..., n, k] and a factor [..., n, n]: two triangular solves."""
-    _, n, _ = _matrices(call.tensor(1))
-    return _scaled(call, 2 * n * call.output().numel)
-
-
 @operator_cost("_linalg_solve_ex")
 def _solve(call: OperatorCall) -> Cost:
     batch, n, _ = _matrices(call.tensor(0))
     return _scaled(call, batch * 2 * n**3 / 3 + 2 * n * call.output().numel)
+
+
+def _of_square(flops: Callable[[int, int], float]) -> Formula:
+    """FLOPs of a number of n × n matrices."""
+    return lambda call: _scaled(call, flops(*_matrices(call.tensor(0))[:2]))
+
+
+def _of_any(flops: Callable[[int, int, int], float]) -> Formula:
+    """FLOPs of a number of matrices, by their shorter and longer side."""
+    return lambda call: _scaled(call, flops(*_sides(call.tensor(0))))
+
+
+def _solves(triangular: int, factor: int = 0) -> Formula:
+    """So many triangular solves of each right-hand side, with the matrix that is an argument's."""
+    return lambda call: _scaled(call, triangular * _matrices(call.tensor(factor))[1] * call.output().numel)
+
+
+operator_costs(
+    {
+        "cholesky linalg_cholesky_ex linalg_ldl_factor_ex": _of_square(lambda batch, n: batch * n**3 / 3),
+        "linalg_inv_ex": _of_square(lambda batch, n: batch * 2 * n**3),
+        "cholesky_inverse": _of_square(lambda batch, n: batch * 2 * n**3 / 3),  # of A, from its factor
+        "linalg_eig": _of_square(lambda batch, n: batch * 25 * n**3),
+        "_linalg_eigvals": _of_square(lambda batch, n: batch * 10 * n**3),
+        "linalg_matrix_exp": _of_square(lambda batch, n: batch * 5 * 2 * n**3),
+        "linalg_lu_factor_ex linalg_lu _linalg_det _linalg_slogdet": _of_any(
+            lambda batch, short, long: batch * short**2 * (long - short / 3)
+        ),
+        "linalg_qr": _of_any(lambda batch, short, long: 2 * batch * _factor_flops(short, long)),
+        "geqrf": _of_any(lambda batch, short, long: batch * _factor_flops(short, long)),  # R and reflectors, without Q
+        "linalg_solve_triangular": _solves(1),
+        "triangular_solve": _solves(1, factor=1),  # the older order: right-hand sides, A
+        "linalg_lu_solve linalg_ldl_solve": _solves(2),
+        "cholesky_solve": _solves(2, factor=1),
+        "lu_unpack": lambda call: call.cost(),
+    }
+)

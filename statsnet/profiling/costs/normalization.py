@@ -7,7 +7,7 @@ Backward: the normalised value again 2, its two sums 1 and 2, the result 4; see 
 from __future__ import annotations
 
 from statsnet.profiling.costs.call import Cost, OperatorCall
-from statsnet.profiling.costs.registry import operator_cost
+from statsnet.profiling.costs.registry import operator_cost, operator_costs
 
 _STATISTICS = 4
 _NORMALIZE = 2
@@ -30,16 +30,6 @@ def _batch_norm(call: OperatorCall, *, training: bool) -> Cost:
                "instance_norm")  # fmt: skip
 def _batch_norm_by_flag(call: OperatorCall) -> Cost:
     return _batch_norm(call, training=call.flag(5))
-
-
-@operator_cost("_batch_norm_with_update", "aten._native_batch_norm_legit.no_stats")
-def _batch_norm_training(call: OperatorCall) -> Cost:
-    return _batch_norm(call, training=True)
-
-
-@operator_cost("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
-def _batch_norm_inference(call: OperatorCall) -> Cost:
-    return _batch_norm(call, training=False)
 
 
 def _batch_norm_backward(call: OperatorCall, *, training: bool, mask: tuple[bool, ...]) -> Cost:
@@ -66,30 +56,10 @@ def _batch_norm_backward_training(call: OperatorCall) -> Cost:
     return _batch_norm_backward(call, training=True, mask=(True, True, True))
 
 
-@operator_cost("batch_norm_stats")
-def _sync_stats(call: OperatorCall) -> Cost:
-    return call.cost(_STATISTICS * call.tensor(0).numel)
-
-
-@operator_cost("batch_norm_elemt")
-def _sync_elements(call: OperatorCall) -> Cost:
-    return call.cost((_NORMALIZE + _affine(call, 1, 2)) * call.tensor(0).numel)
-
-
 @operator_cost("batch_norm_gather_stats", "batch_norm_gather_stats_with_counts")
 def _sync_gather(call: OperatorCall) -> Cost:
     statistics = call.tensor(1)
     return call.cost(_STATISTICS * statistics.numel, read=call.bytes_in - call.tensor(0).nbytes)
-
-
-@operator_cost("batch_norm_backward_reduce")
-def _sync_backward_reduce(call: OperatorCall) -> Cost:
-    return call.cost((_NORMALIZE + 2 + 1) * call.tensor(0).numel)
-
-
-@operator_cost("batch_norm_backward_elemt")
-def _sync_backward_elements(call: OperatorCall) -> Cost:
-    return call.cost((_NORMALIZE + 4) * call.tensor(0).numel)
 
 
 @operator_cost("native_layer_norm", "layer_norm")
@@ -101,11 +71,6 @@ def _layer_norm(call: OperatorCall) -> Cost:
 @operator_cost("native_group_norm")
 def _group_norm(call: OperatorCall) -> Cost:
     return call.cost((_STATISTICS + _NORMALIZE + _affine(call, 1, 2)) * call.tensor(0).numel)
-
-
-@operator_cost("group_norm")
-def _group_norm_composite(call: OperatorCall) -> Cost:
-    return call.cost((_STATISTICS + _NORMALIZE + _affine(call, 2, 3)) * call.tensor(0).numel)
 
 
 def _row_norm_backward(call: OperatorCall, *, weight: bool, mask: tuple[bool, ...]) -> Cost:
@@ -126,12 +91,6 @@ def _group_norm_backward(call: OperatorCall) -> Cost:
     return _row_norm_backward(call, weight=call.maybe_tensor(4) is not None, mask=call.mask(9, 3))
 
 
-@operator_cost("_fused_rms_norm", "rms_norm")
-def _rms_norm(call: OperatorCall) -> Cost:
-    """Square, add, scale; weight 1."""
-    return call.cost((3 + _affine(call, 2)) * call.tensor(0).numel)
-
-
 @operator_cost("_fused_rms_norm_backward")
 def _rms_norm_backward(call: OperatorCall) -> Cost:
     """x̂ 1; dy·w 1, its product with x̂ 2, result 3; dw 2."""
@@ -146,7 +105,18 @@ def _weight_norm(call: OperatorCall) -> Cost:
     return call.cost(3 * call.tensor(0).numel)
 
 
-@operator_cost("_weight_norm_interface_backward")
-def _weight_norm_backward(call: OperatorCall) -> Cost:
-    """Product with the direction 2, remove its share 2, scale 1."""
-    return call.cost(5 * call.tensor(0).numel)
+operator_costs(
+    {
+        "_batch_norm_with_update aten._native_batch_norm_legit.no_stats": lambda call: _batch_norm(call, training=True),
+        "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda call: _batch_norm(call, training=False),
+        "batch_norm_stats": lambda call: call.cost(_STATISTICS * call.tensor(0).numel),
+        "batch_norm_elemt": lambda call: call.cost((_NORMALIZE + _affine(call, 1, 2)) * call.tensor(0).numel),
+        "batch_norm_backward_reduce": lambda call: call.cost((_NORMALIZE + 2 + 1) * call.tensor(0).numel),
+        "batch_norm_backward_elemt": lambda call: call.cost((_NORMALIZE + 4) * call.tensor(0).numel),
+        "group_norm": lambda call: call.cost((_STATISTICS + _NORMALIZE + _affine(call, 2, 3)) * call.tensor(0).numel),
+        # Square, add, scale; weight 1
+        "_fused_rms_norm rms_norm": lambda call: call.cost((3 + _affine(call, 2)) * call.tensor(0).numel),
+        # Product with the direction 2, remove its share 2, scale 1
+        "_weight_norm_interface_backward": lambda call: call.cost(5 * call.tensor(0).numel),
+    }
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from statsnet.errors import UsageError
@@ -39,6 +39,12 @@ def operator_cost(*names: str) -> Callable[[Formula], Formula]:
         return formula
 
     return register
+
+
+def operator_costs(formulas: Mapping[str, Formula]) -> None:
+    """Register short formulas, each under one or several names with spaces between them."""
+    for names, formula in formulas.items():
+        operator_cost(*names.split())(formula)
 
 
 def cost_of(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Cost | None:

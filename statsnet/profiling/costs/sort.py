@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from statsnet.profiling.costs.call import Cost, OperatorCall, last_dimension
-from statsnet.profiling.costs.registry import operator_cost
+from statsnet.profiling.costs.registry import operator_cost, operator_costs
 from statsnet.signatures.operators import TensorSpec
 
 
@@ -24,17 +24,6 @@ def _sort(call: OperatorCall) -> Cost:
     x = call.tensor(0)
     dim = call.number(2 if call.op.endswith("stable") else 1, -1)
     return call.cost(_sorting(x, _along(x, dim)))
-
-
-@operator_cost("topk")
-def _topk(call: OperatorCall) -> Cost:
-    return call.cost(call.tensor(0).numel * math.log2(max(2.0, call.number(1, 1))))
-
-
-@operator_cost("kthvalue", "median", "nanmedian")
-def _select(call: OperatorCall) -> Cost:
-    """Quickselect looks at each element about twice."""
-    return call.cost(2 * call.tensor(0).numel)
 
 
 @operator_cost("mode")
@@ -63,21 +52,22 @@ def _search(call: OperatorCall) -> Cost:
     return call.cost(positions.numel * math.log2(max(2, last_dimension(call.tensor(0)))))
 
 
-@operator_cost("bucketize")
-def _bucketize(call: OperatorCall) -> Cost:
-    """values, boundaries."""
-    return call.cost(call.output().numel * math.log2(max(2, call.tensor(1).numel)))
-
-
-@operator_cost("isin")
-def _is_in(call: OperatorCall) -> Cost:
-    """Sort both, then walk along them."""
-    return call.cost(sum(_sorting(t, t.numel) for t in call.inputs))
-
-
 @operator_cost("multinomial")
 def _multinomial(call: OperatorCall) -> Cost:
     """The cumulative sum, and a binary search for each sample."""
     weights = call.tensor(0)
     searches = call.output().numel * math.log2(max(2, last_dimension(weights)))
     return call.cost(weights.numel + searches)
+
+
+operator_costs(
+    {
+        "topk": lambda call: call.cost(call.tensor(0).numel * math.log2(max(2.0, call.number(1, 1)))),
+        # Quickselect looks at each element about twice
+        "kthvalue median nanmedian": lambda call: call.cost(2 * call.tensor(0).numel),
+        # values, boundaries
+        "bucketize": lambda call: call.cost(call.output().numel * math.log2(max(2, call.tensor(1).numel))),
+        # Sort both, then walk along them
+        "isin": lambda call: call.cost(sum(_sorting(t, t.numel) for t in call.inputs)),
+    }
+)
