@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,15 +20,17 @@ DESIGNS = (SIZES, SHARES, DISTINCT, ORDERS, SEEDS)
 USUAL: Mapping[str, Any] = {**asdict(Design()), "share": 1.0}
 """The design of a synthesis without search."""
 
+_CHOICES: Mapping[str, Sequence[float]] = {
+    "size": SIZES, "max_distinct": DISTINCT, "order": range(ORDERS), "seed": range(SEEDS), "share": SHARES,
+}  # fmt: skip
+"""What each parameter may be. For Optuna a range is a number, and other choices have no order."""
+
 
 def propose(trial: Any) -> dict[str, Any]:
     """The parameters that Optuna proposes for its trial."""
     return {
-        "size": trial.suggest_categorical("size", SIZES),
-        "max_distinct": trial.suggest_categorical("max_distinct", DISTINCT),
-        "order": trial.suggest_int("order", 0, ORDERS - 1),
-        "seed": trial.suggest_int("seed", 0, SEEDS - 1),
-        "share": trial.suggest_categorical("share", SHARES),
+        name: trial.suggest_int(name, 0, len(of) - 1) if isinstance(of, range) else trial.suggest_categorical(name, of)
+        for name, of in _CHOICES.items()
     }
 
 
@@ -36,22 +38,15 @@ def set_usual(storage: Any, trial_id: int) -> dict[str, Any]:
     """Make the usual design a trial's, whatever Optuna would propose; returns its parameters."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
-    kinds = {
-        "size": CategoricalDistribution(SIZES),
-        "max_distinct": CategoricalDistribution(DISTINCT),
-        "order": IntDistribution(0, ORDERS - 1),
-        "seed": IntDistribution(0, SEEDS - 1),
-        "share": CategoricalDistribution(SHARES),
-    }
-    for name, kind in kinds.items():
+    for name, of in _CHOICES.items():
+        kind = IntDistribution(0, len(of) - 1) if isinstance(of, range) else CategoricalDistribution(of)
         storage.set_trial_param(trial_id, name, kind.to_internal_repr(USUAL[name]), kind)
     return dict(USUAL)
 
 
 def is_design(params: Mapping[str, Any]) -> bool:
     """Whether they are parameters that a search may have chosen: a stranger's journal may hold any."""
-    choices = {"size": SIZES, "max_distinct": DISTINCT, "order": range(ORDERS), "seed": range(SEEDS), "share": SHARES}
-    return params.keys() == choices.keys() and all(params[name] in choices[name] for name in choices)
+    return params.keys() == _CHOICES.keys() and all(params[name] in of for name, of in _CHOICES.items())
 
 
 def may_be_usual(params: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.strides import view_of
 from statsnet.signatures.target import Target
-from statsnet.signatures.target_cluster import TargetCluster
+from statsnet.signatures.target_cluster import TargetCluster, TargetMotif
 from statsnet.synthesis.chains import chains
 from statsnet.synthesis.loads import distinct_shares
 from statsnet.workloads.optimizers import SETTINGS
@@ -64,7 +64,7 @@ def sources(target: Target) -> list[Source]:
 
 def _motifs(target: Target) -> list[Source]:
     by_key: dict[str, Source] = {}
-    uses, bags = _uses(target), _bags(target)
+    times_in_a_block = _times_in_a_block(target)
     cut, permuted = _cut_gradients(target), _permuted_gradients(target)
     optimizers = _optimizers(target)
     for motif in target.motifs:
@@ -78,8 +78,7 @@ def _motifs(target: Target) -> list[Source]:
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
                 moved = None if last is None else rules.with_output_last_axis(config, last)
-                often = motif.count_per_s * uses.get(motif.member, 0.0)
-                times = round(min(bags[motif.member] if kind == BAG.name else often, MOST_USES))
+                times = times_in_a_block(kind, motif)
                 used = rules.with_uses(config, times) if times >= FEWEST_USES else None
                 for variant, of_calls in ((config, 1), (concatenated, 1), (moved, 1), (used, times)):
                     if variant is not None:
@@ -121,23 +120,24 @@ def _parameters(target: Target) -> list[Source]:
     return leaders
 
 
-def _uses(target: Target) -> dict[str, float]:
-    """Seconds of a step of each member that reads most of its weights more than once: its motifs' calls may be one
-    layer's in a loop."""
-    distinct = distinct_shares(target)
-    return {m.name: 1 / m.steps_per_s for m in target.members if distinct[m.name] < MOSTLY_DISTINCT}
+def _times_in_a_block(target: Target) -> Callable[[str, TargetMotif], int]:
+    """How often a block uses the layer of a motif that is read as this kind. Where a member reads most of its weights
+    more than once, as often as a step calls it: the calls may be one layer's in a loop. And bags of look-ups as often
+    as a step has any, one table after another: one alone would take most of its time in the interpreter, and in
+    clearing up after FBGEMM. Counted are bags that other runtimes may run, as in training each table has a gradient of
+    its own."""
+    distinct, step_s = distinct_shares(target), {m.name: 1 / m.steps_per_s for m in target.members}
+    bags_per_s: dict[str, float] = defaultdict(float)
+    for cluster in target.clusters if target.may_leave_torch else ():
+        if asked(BAG.from_motif, [cluster]) is not None:  # type: ignore[list-item]
+            bags_per_s[cluster.member] += cluster.calls_per_s
 
+    def times(kind: str, motif: TargetMotif) -> int:
+        looped_per_s = motif.count_per_s if distinct[motif.member] < MOSTLY_DISTINCT else 0.0
+        per_s = bags_per_s[motif.member] if kind == BAG.name else looped_per_s
+        return round(min(per_s * step_s[motif.member], MOST_USES))
 
-def _bags(target: Target) -> Mapping[str, float]:
-    """How many bags of look-ups a step of each member reads, one table after another. A block of one alone would take
-    most of its time in the interpreter, and in clearing up after FBGEMM. Counted are steps that other runtimes may run,
-    as in training each table has a gradient of its own."""
-    found: dict[str, float] = defaultdict(float)
-    step_s = {m.name: 1 / m.steps_per_s for m in target.members} if target.may_leave_torch else {}
-    for cluster in target.clusters:
-        if cluster.member in step_s and asked(BAG.from_motif, [cluster]) is not None:  # type: ignore[list-item]
-            found[cluster.member] += cluster.calls_per_s * step_s[cluster.member]
-    return found
+    return times
 
 
 def _optimizers(target: Target) -> dict[str, str | None]:
