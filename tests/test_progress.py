@@ -9,7 +9,7 @@ from synthesis_builders import FakeClock
 
 from statsnet.deadline import Deadline
 from statsnet.progress import Progress, Stages
-from statsnet.reporting.stages import stages_table
+from statsnet.reporting.tables import stages_table
 
 
 @pytest.fixture

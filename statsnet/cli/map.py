@@ -40,7 +40,7 @@ def map_(
     """
     from statsnet.analysis.database import select
     from statsnet.analysis.similarity import similarity
-    from statsnet.reporting.similarity import similarity_report
+    from statsnet.reporting.characteristics import similarity_report
 
     output.check_pictures(folder)
     selected = select(signatures, options.given_mode(mode), profiles=profiles, environment=environment)

@@ -128,7 +128,7 @@ def _measured(
     """Signatures at the level that was asked for, as they come."""
     from statsnet.measure.engine import Asked, Done
     from statsnet.profiling.costs import cost_of
-    from statsnet.profiling.profile_errand import ProfileErrand
+    from statsnet.profiling.members import ProfileErrand
     from statsnet.profiling.tasks import ProfileWorkload
     from statsnet.signatures.levels import coarsen
     from statsnet.synthesis.machine_speed import reference_beside

@@ -224,7 +224,7 @@ def _made(
 
 def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> None:
     from statsnet.reporting.proxy import proxy_report
-    from statsnet.reporting.stages import stages_table
+    from statsnet.reporting.tables import stages_table
     from statsnet.signatures.conversion import plain
 
     fit, total_s = proxy.fit(), stages.total_s

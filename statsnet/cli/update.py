@@ -119,7 +119,7 @@ def update(
         made = update_proxy(old.spec, change, TargetDevice.open(wanted), budget)
     write_proxy(made, path)
     output.print_notes(notes)
-    from statsnet.reporting.stages import stages_table
+    from statsnet.reporting.tables import stages_table
     from statsnet.reporting.updated import updated_report
 
     found = updated(str(path), old.spec, before, made)

@@ -24,9 +24,8 @@ from statsnet.evaluation.scenario_rules import (
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.loadgen import Load, check_library
 from statsnet.measure.rounds import measuring_failed
-from statsnet.measure.scenario_tasks import Answered, AnswerQueries
+from statsnet.measure.scenario_tasks import Answered, AnswerQueries, run_together
 from statsnet.measure.timing_tasks import TimeNetwork
-from statsnet.measure.together import run_together
 from statsnet.progress import Progress, Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.model import Mode

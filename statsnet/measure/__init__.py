@@ -15,7 +15,7 @@ What a profiler saw
 One step in several processes
     several_processes, ranks, rank_ends, rank_errors
 Load, asked by MLPerf's load generator
-    loadgen, scenario_tasks, together
+    loadgen, scenario_tasks
 On other machines
     errand, engine, fleet, ray_engine, ray_cluster, ray_held, ray_worker, ray_errors
 """

@@ -1,13 +1,13 @@
 """From a running model to a signature: capture, timeline, motifs, costs.
 
 The task: a workload's signature
-    tasks, members, profile_errand, api, workload_trace, trace, step_trace, build_signature, step_notes
+    tasks, members, api, workload_trace, trace, step_trace, build_signature, step_notes
 Every call in order
     capture, own_operators, encode, coarse_scalars, skew, kernels, kernel_log, higher_order, unwatched_capture, unseen
 Times joined to the calls
     timeline, joining, event_names, gpu_activity, hardware_counters
 Steps that differ, or run in one piece
-    representatives, alike, beside_calls, varying, draws, loop_schedule, loop_steps, compiled_step
+    representatives, alike, beside_calls, varying, draws, loop_steps, compiled_step
 What follows from the calls
     motifs, memory, autocast_shares, costs/, check
 Which library a GPU kernel belongs to

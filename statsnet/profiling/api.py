@@ -33,8 +33,7 @@ from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.distributed import is_first, wait_for_others
 from statsnet.profiling.joining import Variant
-from statsnet.profiling.loop_schedule import SMALLEST_NUMBER_OF_STEPS, Schedule
-from statsnet.profiling.loop_steps import LoopSteps
+from statsnet.profiling.loop_steps import SMALLEST_NUMBER_OF_STEPS, LoopSteps, Schedule
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.uneven_inputs import UnevenInputs

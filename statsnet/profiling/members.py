@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,8 @@ from statsnet.errors import StatsNetError, UsageError
 from statsnet.measure import process
 from statsnet.measure.control import DEFAULT, Control
 from statsnet.measure.engine import Done
+from statsnet.measure.errand import Errand
+from statsnet.measure.network_file import written
 from statsnet.measure.several_processes import run_in_group
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.hardware_counters import counted_signature
@@ -245,3 +248,30 @@ def _taken(path: Path, here: Mapping[str, Any]) -> StatsNetError:
         cause=why,
         hint="choose another folder with -o, or delete the file",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledSignature:
+    """A signature, and sentences for the user."""
+
+    signature: Signature
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileErrand(Errand[ProfiledSignature]):
+    """Profiles as the task says, beside the reference network with this source (None: beside none); `counters` as in
+    profiled_signature."""
+
+    task: ProfileWorkload
+    counters: str
+    reference_source: str | None = None
+
+    def run(self, report: Report = silent) -> ProfiledSignature:
+        with written(self.reference_source) if self.reference_source else nullcontext() as folder:
+            task = replace(self.task, reference_network=folder)
+            signature, notes = profiled_signature(task, self.counters, report=report)
+        return ProfiledSignature(signature=signature, notes=notes)
+
+    def environments(self, result: ProfiledSignature) -> Sequence[Mapping[str, Any]]:
+        return [measurement.environment for measurement in result.signature.measurements]

@@ -5,5 +5,5 @@ A network as data
 Its source
     emit, templates, step_templates, block_sources, communication, code_layout, run_file
 Its folder
-    folder, whole_folder, readme, simulator_readme, fit_picture, private_fit
+    folder, whole_folder, readme, fit_picture, private_fit
 """

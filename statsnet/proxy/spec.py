@@ -15,9 +15,8 @@ from statsnet.errors import FileFormatError
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
 from statsnet.proxy.private_fit import without_fingerprints
-from statsnet.proxy.readme import proxy_readme
+from statsnet.proxy.readme import proxy_readme, simulator_readme
 from statsnet.proxy.run_file import run_source
-from statsnet.proxy.simulator_readme import simulator_readme
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.proxy.whole_folder import check_output, whole_folder
 from statsnet.signatures.canonical import canonical_json, content_id

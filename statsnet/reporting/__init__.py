@@ -5,9 +5,9 @@ What all tables share
 Signatures and mixes
     signature, gpu, collectives, check, audit
 Many workloads
-    characteristics, similarity, map_picture
+    characteristics, map_picture
 Proxies
-    proxy, simulation, updated, cover, front, stages, export
+    proxy, simulation, updated, cover, front, export
 Results
     results, validation, standings, scenarios, explain
 Devices and machines

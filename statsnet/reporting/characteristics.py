@@ -1,4 +1,4 @@
-"""The analysis of many workloads as tables."""
+"""The analysis of many workloads, and their groups, as tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from statsnet.analysis.characteristics import (
     hotspots_by_category,
 )
 from statsnet.analysis.database import NamedSignature
+from statsnet.analysis.similarity import Similarity
 from statsnet.analysis.sizes import Size
-from statsnet.reporting.tables import MISSING, Report, line, percent, table, times
+from statsnet.reporting.tables import MISSING, Report, line, percent, points, table, times
 from statsnet.units import format_bytes, format_duration, format_quantity
 
 MOST_COLUMNS = 8
@@ -182,3 +183,21 @@ def _hotspots(workloads: Sequence[Characteristics], measured: Sequence[NamedSign
         f"{median} functions hold {MOST_OF_IT:.0%} of a workload's (median)"
     )
     return table(title, ("category", "hotspots"), ((name, str(n)) for name, n in counts.items()))
+
+
+def similarity_report(similarity: Similarity, environment: str, mode: str) -> Report:
+    rows = [
+        (cluster.representative, str(len(cluster.members)), ", ".join(cluster.members))
+        for cluster in sorted(similarity.clusters, key=lambda c: (-len(c.members), c.representative))
+    ]
+    groups, missed = len(similarity.clusters), similarity.missed
+    return [
+        line(f"{len(similarity.names)} workloads, {mode}, profiled on {environment}"),
+        table("Groups by where the time goes", ("stands for all", "of", "workloads"), rows, left=3),
+        line(
+            f"{groups} groups, silhouette {similarity.silhouette:.2f}. Running the {groups} alone costs "
+            f"{percent(similarity.cost)} of the time of all. Weighted by their groups, their shares of time are "
+            f"{points(missed['category'])} (categories) and {points(missed['kernel_class'])} (kernel classes) away "
+            "from those of all workloads in equal shares."
+        ),
+    ]

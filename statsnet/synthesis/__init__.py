@@ -5,19 +5,18 @@ What is asked
 Which blocks may stand for the mix
     sources, chains, candidates, operator_candidates, nearest_blocks, collectives, estimate
 Where it measures, and the mix's members there
-    bench, live_bench, live_members, retimed_members, worth_timing, capture_tasks
+    bench, live_bench, live_members, retimed_members, capture_tasks
 Blocks measured
-    tasks, single_block, blocks_in_turn, block_runs, block_measurement, launch_waits
+    tasks, single_block, blocks_in_turn, block_runs, block_measurement
 What a block costs, also in sizes that were not measured
     loads, block_costs, corrections, resized_blocks, overhead
 The integer program and its solution
-    problem, matched_characteristics, modelled_devices, elsewhere, recorded_devices, integer_program,
+    problem, matched_characteristics, modelled_devices, elsewhere, integer_program,
     weighted_columns, local_search
 Build, measure, learn, and again
     rounds, confirming, trials, network_measurement, machine_speed
 The finished proxy
-    synthesize, tower_purposes, kept_dtypes
+    synthesize, tower_purposes
 A search over designs, with Optuna
     search, design_space, study, search_identity, study_storage, journal, postgresql, storage_errors,
-    storage_patience
 """

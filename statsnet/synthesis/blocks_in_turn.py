@@ -21,7 +21,6 @@ from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.signatures.categories import is_metadata
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places
-from statsnet.synthesis.launch_waits import wait_per_use_s
 from statsnet.synthesis.single_block import SEGMENTS, SingleBlock, run_in_turn, segment_name
 
 PASSES = 5
@@ -136,3 +135,24 @@ def launches_in_order(timeline: Timeline, operators: Mapping[int, int]) -> list[
         for kernel in timeline.on_device
         if not kernel.is_copy
     ]
+
+
+IN_A_ROW = 8
+TRIALS = 5
+
+
+def wait_per_use_s(use: Callable[[], object], busy_s: float, timed: Callable[[Callable[[], object]], float]) -> float:
+    """Seconds of one use in which no kernel runs, where many uses follow one another; `busy_s` is what its kernels
+    take. `timed` runs a step and returns its seconds, from an idle device to an idle device.
+
+    With a host that needs h for a use and kernels that need g, n uses take s + n max(h, g): the first launch's latency
+    s cancels out between a row of uses and a single one.
+    """
+
+    def row() -> None:
+        for _ in range(IN_A_ROW):
+            use()
+
+    use()
+    per_use_s = [(timed(row) - timed(use)) / (IN_A_ROW - 1) for _ in range(TRIALS)]
+    return max(median(per_use_s) - busy_s, 0.0)

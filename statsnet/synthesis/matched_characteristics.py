@@ -13,10 +13,9 @@ from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSI
 from statsnet.signatures.target import Target
 from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.loads import MATCHED_COUNTERS, OperatorGroup, OperatorTable, StepLoad, load_of_target
-from statsnet.synthesis.modelled_devices import modelled_devices
+from statsnet.synthesis.modelled_devices import RecordedDevices, modelled_devices
 from statsnet.synthesis.nearest_blocks import nearest_classes, with_nearest
 from statsnet.synthesis.overhead import NONE, Overheads
-from statsnet.synthesis.recorded_devices import RecordedDevices
 
 Key = tuple[str, str]
 

@@ -21,8 +21,7 @@ from statsnet.progress import silent
 from statsnet.synthesis.design_space import design_of, is_design, may_be_usual, propose, set_usual
 from statsnet.synthesis.problem import Design
 from statsnet.synthesis.search_identity import SearchIdentity
-from statsnet.synthesis.storage_errors import is_failure
-from statsnet.synthesis.storage_patience import StoragePatience
+from statsnet.synthesis.storage_errors import StoragePatience, is_failure
 from statsnet.synthesis.study_storage import StudyStorage
 
 OWN_STUDY = "statsnet"

@@ -12,11 +12,10 @@ from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.collectives import asked_collectives, communication_rows, placed_collectives
 from statsnet.synthesis.effort import Effort
-from statsnet.synthesis.kept_dtypes import keep_dtypes
 from statsnet.synthesis.loads import least_times_s
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import solve_in_rounds
-from statsnet.synthesis.tower_purposes import tower_purposes
+from statsnet.synthesis.tower_purposes import keep_dtypes, tower_purposes
 from statsnet.synthesis.trials import Knowledge
 
 

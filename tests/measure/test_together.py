@@ -9,7 +9,7 @@ from fake_tasks import Meeting
 
 from statsnet.errors import WorkloadError
 from statsnet.measure.control import Job
-from statsnet.measure.together import run_together
+from statsnet.measure.scenario_tasks import run_together
 
 
 def test_nobody_goes_on_before_all_are_ready(temporary_files: Path) -> None:

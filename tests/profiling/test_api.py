@@ -15,7 +15,7 @@ from statsnet.errors import DeviceError, MeasurementError, UsageError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.api import profile
 from statsnet.profiling.joining import StepJoin
-from statsnet.profiling.loop_schedule import MAX_ROUNDS, ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS, Schedule
+from statsnet.profiling.loop_steps import MAX_ROUNDS, ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS, Schedule
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.storage import load_signature
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import statsnet
 from statsnet.errors import MeasurementError
-from statsnet.profiling.loop_schedule import ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS
+from statsnet.profiling.loop_steps import ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS
 
 WIDTH, ROWS = 16, 4
 ENOUGH = WARMUPS + 4 * len(ROUND)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from synthesis_builders import CLASSES, GEMM, RELU, mix_of, part, small_signature
 
 from statsnet.signatures.target import Target, target_of_mix
-from statsnet.synthesis.kept_dtypes import keep_dtypes
 from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.tower_purposes import keep_dtypes
 
 GEMM_CLASS, RELU_CLASS = CLASSES
 

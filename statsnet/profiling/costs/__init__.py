@@ -8,13 +8,12 @@ How a formula is written and found
 Matrix work
     gemm, conv, attention, recurrent, linalg, quantized
 One pass over the elements
-    elementwise, activation, normalization, softmax, reduction, pooling, resampling, random, optimizer
+    elementwise, normalization, softmax, reduction, pooling, resampling, optimizer
 Moved and looked up
     arrangement, indexing, embedding, sort, collective
 """
 
 from statsnet.profiling.costs import (  # noqa: F401  (imported for their registrations)
-    activation,
     arrangement,
     attention,
     collective,
@@ -28,7 +27,6 @@ from statsnet.profiling.costs import (  # noqa: F401  (imported for their regist
     optimizer,
     pooling,
     quantized,
-    random,
     recurrent,
     reduction,
     resampling,

@@ -1,9 +1,9 @@
-"""Data arrangement: no FLOPs, only bytes. Copies read and write, fills write."""
+"""Data arrangement: no FLOPs, only bytes. Copies read and write, fills write, also with random numbers."""
 
 from __future__ import annotations
 
 from statsnet.profiling.costs.call import ZERO, Cost, OperatorCall
-from statsnet.profiling.costs.registry import operator_cost
+from statsnet.profiling.costs.registry import operator_cost, operator_costs
 
 
 @operator_cost(
@@ -39,9 +39,22 @@ def _copy_in_place(call: OperatorCall) -> Cost:
     "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full",
     "zero_", "arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices", "triu_indices",
     "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
+    "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal_", "uniform_",
+    "exponential_", "geometric_", "log_normal_", "cauchy_", "random_", "aten.bernoulli_.float",
 )  # fmt: skip
 def _fill(call: OperatorCall) -> Cost:
+    """A tensor that is only overwritten, or only gives its shape, is not read. Drawing a number counts no FLOPs."""
     return call.cost(read=0)
+
+
+operator_costs(
+    {
+        # Parameters are read: one draw per element
+        "bernoulli normal poisson binomial": lambda call: call.cost(call.output().numel),
+        "_standard_gamma _sample_dirichlet": lambda call: call.cost(call.output().numel),
+        "aten.bernoulli_.Tensor": lambda call: call.cost(call.output().numel, read=call.tensor(1).nbytes),
+    }
+)
 
 
 @operator_cost("fill_", "fill")

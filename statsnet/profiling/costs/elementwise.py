@@ -28,7 +28,7 @@ _ONE = """
     _standard_gamma_grad _dirichlet_grad
     """
 
-_SEVERAL = {
+_SEVERAL: dict[str, float] = {
     "floor_divide": 2, "xlogy": 2, "special_xlog1py": 3, "special_entr": 3, "logaddexp": 7, "logaddexp2": 7,
     "sinc": 3, "nan_to_num": 3, "lerp": 3, "polar": 4, "isclose": 4, "linalg_cross": 3, "cross": 3,
     "native_dropout": 3, "_fused_dropout": 3, "aten.div.Tensor_mode": 2, "aten.div.Scalar_mode": 2,
@@ -41,6 +41,25 @@ _SEVERAL = {
 """lerp: subtract, multiply, add; xlogy: log, multiply; logaddexp: max, subtract, abs, negate, exp, log1p,
 add; dropout: compare with p, multiply by the mask, scale; quantise: divide, round, clamp twice (fake: and subtract the
 zero point twice, multiply; fused with an observer: and the least and the largest)."""
+
+_ACTIVATIONS: dict[str, float] = {
+    "relu": 1, "threshold": 1, "sigmoid": 1, "tanh": 1, "relu6": 2, "hardtanh": 2, "leaky_relu": 2,
+    "prelu": 2, "_prelu_kernel": 2, "rrelu_with_noise": 2, "rrelu": 2, "hardshrink": 2, "silu": 2,
+    "glu": 2, "elu": 3, "softplus": 3, "softshrink": 3, "logit": 3, "celu": 4, "selu": 4, "hardsigmoid": 4,
+    "mish": 4, "hardswish": 5, "log_sigmoid_forward": 6,
+    "threshold_backward": 1, "hardtanh_backward": 2, "leaky_relu_backward": 2, "rrelu_with_noise_backward": 2,
+    "hardshrink_backward": 2, "softshrink_backward": 2, "glu_backward": 2.5, "_prelu_kernel_backward": 4,
+    "sigmoid_backward": 3, "tanh_backward": 3, "hardsigmoid_backward": 3, "elu_backward": 4,
+    "logit_backward": 3, "softplus_backward": 5, "log_sigmoid_backward": 5, "hardswish_backward": 5,
+    "silu_backward": 6, "mish_backward": 10,
+}  # fmt: skip
+"""Activations and their gradients. sigmoid and tanh are library functions (1); gelu: x/√2, erf, add, two products; with
+tanh: four products, two additions, tanh, two products; softplus: exp, log1p, comparison; silu: sigmoid, product.
+_prelu_kernel: both gradients; backward of silu: σ, 1-σ, x·(1-σ), +1, ·σ, ·dy; of glu: 5 for each pair of
+outputs."""
+
+_GELU = {False: (5, 11), True: (9, 18)}
+"""Forward and backward, with erf and with tanh."""
 
 _COMPLEX = {"mul": 6, "multiply": 6, "div": 11, "divide": 11, "reciprocal": 6, "abs": 4, "square": 6}
 """FLOPs on complex numbers; functions that are not listed here count double."""
@@ -91,7 +110,7 @@ def _unscale(call: OperatorCall) -> Cost:
 
 for _name in f"{_ONE} {SPECIAL_FUNCTIONS}".split():
     operator_cost(_name)(partial(pointwise, per_element=1))
-for _name, _flops in _SEVERAL.items():
+for _name, _flops in (_SEVERAL | _ACTIVATIONS).items():
     operator_cost(_name)(partial(pointwise, per_element=_flops))
 
 
@@ -106,5 +125,7 @@ operator_costs(
         # Outside of training, the input itself is returned
         "dropout feature_dropout alpha_dropout": lambda call: pointwise(call, 3) if call.flag(2) else ZERO,
         "_amp_update_scale": lambda call: call.cost(2),
+        "gelu": lambda call: pointwise(call, _GELU[call.arg(1) == "tanh"][0]),
+        "gelu_backward": lambda call: pointwise(call, _GELU[call.arg(2) == "tanh"][1]),
     }
 )
