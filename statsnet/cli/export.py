@@ -90,9 +90,7 @@ def export(
     write(made, path)
     from statsnet.reporting.export import export_data, export_report
 
-    output.deliver(export_data(manifest, made), json_path, lambda: export_report(manifest, made))
-    if json_path != output.STDOUT:
-        output.print_written(path)
+    output.deliver(export_data(manifest, made), json_path, lambda: export_report(manifest, made), written=path)
 
 
 def _exporter(name: str, bit_widths: bool) -> Exporter:

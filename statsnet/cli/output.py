@@ -50,16 +50,20 @@ def print_json(data: Any) -> None:
     sys.stdout.write(canonical_json(data))
 
 
-def deliver(data: Mapping[str, Any], json_path: str | None, report: Callable[[], Report]) -> None:
-    """Show what a command found: JSON on stdout (`-`), or tables there and JSON in a file if a path is given."""
+def deliver(
+    data: Mapping[str, Any], json_path: str | None, report: Callable[[], Report], *, written: Path | None = None
+) -> None:
+    """Show what a command found: JSON on stdout (`-`), or tables there and JSON in a file if a path is given. Beside
+    tables, what else was `written` is told."""
     if json_path == STDOUT:
         print_json(data)
         return
     if json_path is not None:
         save(json_path, data)
     print_report(report())
-    if json_path is not None:
-        print_written(json_path)
+    for path in (json_path, written):
+        if path is not None:
+            print_written(path)
 
 
 def save(path: str, data: Mapping[str, Any]) -> None:

@@ -58,6 +58,4 @@ def synthesize_for_simulators(
     made = simulator_proxy(resolved, whole, scaled, title=title, notes=notes, seed=seed, environment=device.environment)
     write_folder(made.spec, made.fit, path)
     data = plain({"folder": str(path), "spec": made.spec, "fit": made.fit})
-    output.deliver(data, json_path, lambda: proxy_report(made.spec, made.fit))
-    if json_path != output.STDOUT:
-        output.print_written(path)
+    output.deliver(data, json_path, lambda: proxy_report(made.spec, made.fit), written=path)

@@ -231,9 +231,7 @@ def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> N
     times = {"stages_s": stages.spent_s, "total_s": total_s}
     data = plain({"folder": str(path), "spec": proxy.spec, "fit": fit, **times})
     table = stages_table(stages.spent_s, total_s, PATIENCE.spent_s)
-    output.deliver(data, json_path, lambda: [*proxy_report(proxy.spec, fit), table])
-    if json_path != output.STDOUT:
-        output.print_written(path)
+    output.deliver(data, json_path, lambda: [*proxy_report(proxy.spec, fit), table], written=path)
 
 
 def _check_together(searching: bool, resume: bool, fresh: bool) -> None:

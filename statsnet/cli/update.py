@@ -124,9 +124,7 @@ def update(
 
     found = updated(str(path), old.spec, before, made)
     times = stages_table(stages.spent_s, stages.total_s, PATIENCE.spent_s)
-    output.deliver(found.to_dict(), json_path, lambda: [*updated_report(found), times])
-    if json_path != output.STDOUT:
-        output.print_written(path)
+    output.deliver(found.to_dict(), json_path, lambda: [*updated_report(found), times], written=path)
 
 
 def _made_for(spec: ProxySpec, fit: Fit | None) -> str:
