@@ -11,7 +11,7 @@ Steps that differ, or run in one piece
 What follows from the calls
     motifs, memory, autocast_shares, costs/, check
 Which library a GPU kernel belongs to
-    kernel_families, kernel_names, kernel_codes, kernel_rules, kernel_functions, kernel_functions_of_models
+    kernel_families, kernel_names, kernel_codes, kernel_rules
 A step of several processes
     distributed, fake_processes, collective_times, collective_record, uneven_inputs
 A signature's operators run again, without the model

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
+from itertools import pairwise
 
-from statsnet.profiling.kernel_functions import FUNCTIONS
 from statsnet.signatures.vocabulary import words
 
 
@@ -118,8 +119,19 @@ def public_functions() -> dict[str, str]:
     """Functions without a namespace that no pattern fits, mostly Triton's, with the library that defines them: those
     that public repositories hold, by their whole names (docs/kernel-families.md lists them). Names that anybody could
     have chosen are left out."""
-    text = resources.files("statsnet.profiling").joinpath("public_kernels.txt").read_text(encoding="utf-8")
-    return {name: library for library, *names in map(str.split, text.splitlines()) for name in names}
+    return {name: library for library, *names in map(str.split, _lines("public_kernels.txt")) for name in names}
+
+
+def _lines(file: str) -> list[str]:
+    return resources.files("statsnet.profiling").joinpath(file).read_text(encoding="utf-8").splitlines()
+
+
+def _functions() -> Iterator[tuple[str, str]]:
+    """Each library with its patterns, in the order in which they are tried (kernel_functions.txt)."""
+    lines = [line for line in _lines("kernel_functions.txt") if not line.startswith("#")]
+    begins = [i for i, line in enumerate(lines) if not line.startswith(" ")]
+    for begin, end in pairwise([*begins, len(lines)]):
+        yield lines[begin], " ".join(lines[begin + 1 : end])
 
 
 def _any_of(patterns: str) -> re.Pattern[str]:
@@ -152,5 +164,5 @@ def _words_of(patterns: str) -> frozenset[str]:
 
 BASES: tuple[tuple[re.Pattern[str], Owner], ...] = tuple(
     (_any_of(patterns), Owner(library, only_known_words=library not in _MARKED, words=_words_of(patterns)))
-    for library, patterns in FUNCTIONS.items()
+    for library, patterns in _functions()
 )
