@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from statsnet.errors import MeasurementError, UsageError
-from statsnet.exports.scalesim import CONFIG
+from statsnet.exports.scalesim import sample_config
 from statsnet.exports.systolic import Design
 from statsnet.signatures.products import Product
 
@@ -132,7 +132,7 @@ def _program(python: str | Path, libraries: str) -> Path:
 
 def config_of(design: Design) -> str:
     """The sample configuration for another array and dataflow."""
-    text = CONFIG
+    text = sample_config()
     for key, default, value in (("ArrayHeight: ", "32", str(design.rows)), ("ArrayWidth: ", "32", str(design.columns)),
                                 ("Dataflow: ", "ws", design.dataflow)):  # fmt: skip
         assert key + default in text

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from importlib import resources
 
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.registry import Exporter
@@ -30,47 +31,6 @@ _LAYOUT_HEAD = (
 _LAYOUT = (1,) * 6 + (0, 1, 2) * 2 + (0, 1, 2, 3) * 2
 """One element to a line, in the order in which they lie in memory. It matters with custom layouts alone."""
 
-CONFIG = """\
-[general]
-run_name = statsnet
-
-[architecture_presets]
-ArrayHeight: 32
-ArrayWidth: 32
-IfmapSramSzkB: 6144
-FilterSramSzkB: 6144
-OfmapSramSzkB: 2048
-IfmapOffset: 0
-FilterOffset: 100000000
-OfmapOffset: 200000000
-Dataflow: ws
-Bandwidth: 10
-MemoryBanks: 1
-ReadRequestBuffer: 512
-WriteRequestBuffer: 512
-
-[layout]
-IfmapCustomLayout: False
-FilterCustomLayout: False
-IfmapSRAMBankBandwidth: 10
-IfmapSRAMBankNum: 10
-IfmapSRAMBankPort: 2
-FilterSRAMBankBandwidth: 10
-FilterSRAMBankNum: 10
-FilterSRAMBankPort: 2
-
-[sparsity]
-SparsitySupport: false
-SparseRep: ellpack_block
-OptimizedMapping: false
-BlockSize: 8
-RandomNumberGeneratorSeed: 40
-
-[run_presets]
-InterfaceBandwidth: CALC
-UseRamulatorTrace: False
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -84,6 +44,10 @@ class Row:
     layers: tuple[int, ...]
 
 
+def sample_config() -> str:
+    return resources.files(__package__).joinpath("scalesim.cfg").read_text()
+
+
 class ScaleSim(Exporter):
     """conv.csv and gemm.csv with a layout each, a sample configuration, and repeats.csv."""
 
@@ -95,7 +59,10 @@ class ScaleSim(Exporter):
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
         rows = rows_of(manifest)
-        made = {"sample.cfg": CONFIG.encode(), "repeats.csv": _repeats_csv(rows)}
+        made = {
+            "sample.cfg": sample_config().encode(),
+            "repeats.csv": _repeats_csv(rows),
+        }
         for kind, head, chosen in (
             ("conv", _CONV_HEAD, [r for r in rows if r.is_convolution]),
             ("gemm", _GEMM_HEAD, [r for r in rows if not r.is_convolution]),

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.reporting.html import markup
-from statsnet.reporting.html.page import as_html, command, page
+from statsnet.reporting.html.page import as_html, beside, command, page
 from statsnet.reporting.html.pictures import Picture
 from statsnet.reporting.tables import Report
 
@@ -26,41 +26,6 @@ class Section:
     tables: Report
     command: str = ""
     is_open: bool = False
-
-
-DRAW = """
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-function themed(place, layout, printed) {
-  const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
-  const text = printed ? "#000000" : of("--text"), edge = printed ? "#bbbbbb" : of("--edge");
-  const narrow = window.innerWidth < 600;
-  const cut = (name) => narrow && name.length > 22 ? name.slice(0, 21) + "…" : name;
-  const axis = (given) => ({gridcolor: edge, zerolinecolor: edge, linecolor: edge, ...given,
-    nticks: narrow ? 5 : undefined, ticktext: given.ticktext && given.ticktext.map(cut)});
-  return {...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
-    font: {color: text, size: narrow ? 11 : 12, family: "system-ui, sans-serif"},
-    margin: {l: narrow ? 48 : 64, r: 12, t: 8, b: 48}, xaxis: axis(layout.xaxis || {}), yaxis: axis(layout.yaxis || {}),
-    hoverlabel: {align: "left"}, legend: {orientation: "h", traceorder: "normal", x: 0,
-      y: -(narrow ? 75 : 60) / Math.max(80, place.clientHeight - 120), yanchor: "top"},
-    shapes: (layout.shapes || []).map((s) => ({...s, line: {...s.line, color: text}}))};
-}
-const plots = [...document.querySelectorAll(".plot")].map((place) => ({place,
-  given: JSON.parse(place.nextElementSibling.textContent)}));
-for (const {place, given} of plots) {
-  Plotly.newPlot(place, given.traces, themed(place, given.layout, false), {responsive: true, displaylogo: false,
-    displayModeBar: false});
-}
-function again(printed) {
-  for (const {place, given} of plots) Plotly.relayout(place, themed(place, given.layout, printed));
-}
-dark.addEventListener("change", () => again(false));
-window.addEventListener("beforeprint", () => {
-  for (const each of document.querySelectorAll("details")) each.open = true;
-  again(true);
-});
-window.addEventListener("afterprint", () => again(false));
-document.documentElement.dataset.drawn = plots.length;
-"""
 
 
 def check_library() -> None:
@@ -80,7 +45,8 @@ def document(title: str, sections: Sequence[Section], made_by: str, *, notes: Se
     body += [f"<p>{as_html(note)}</p>" for note in notes]
     body += [f"<nav><ul>{links}</ul></nav>"] if len(sections) > 1 else []
     body += [_section(number, section) for number, section in enumerate(sections)]
-    scripts = f"<script>{get_plotlyjs()}</script>\n<script>{DRAW}</script>" if _has_plots(sections) else ""
+    drawn = any(picture.traces for section in sections for picture in section.pictures)
+    scripts = f"<script>{get_plotlyjs()}</script>\n<script>\n{beside('draw.js')}</script>" if drawn else ""
     text = page(title, "\n".join(body), scripts=scripts)
     if len(text.encode()) > MOST_BYTES:
         raise StatsNetError(
@@ -89,10 +55,6 @@ def document(title: str, sections: Sequence[Section], made_by: str, *, notes: Se
             hint="name fewer files",
         )
     return text
-
-
-def _has_plots(sections: Sequence[Section]) -> bool:
-    return any(picture.traces for section in sections for picture in section.pictures)
 
 
 def _section(number: int, section: Section) -> str:
