@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import resources
-from itertools import pairwise
+from pathlib import Path
 
 from statsnet.signatures.vocabulary import words
+from statsnet.signatures.word_lists import word_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,72 +30,6 @@ class Owner:
     only_known_words: bool = False
     words: frozenset[str] | None = None
 
-
-_NAMESPACES: dict[str, str] = {
-    # In this order: inner namespaces of other libraries come first.
-    "cub": r"(?:at_cuda_detail|at::cuda|at::native|thrust)?(?:::)?(?:\w+::)?(?:hip)?cub::",
-    "rocprim": r"(?:\w+::)?(?:rocprim|hipcub)::",
-    "thrust": r"(?:at_cuda_detail::)?(?:thrust|rocthrust|cuda_cub)::",
-    "aten": r"(?:at|c10|caffe2):: torch::",
-    "symm_mem": r"c10d::",
-    "cudnn": r"""
-        cudnn cask_cudnn\w*:: cask_plugin_cudnn cutlass\w*_cudnn\w*:: xmma_cudnn
-        """,
-    "cublas": r"""
-        cublas(?:Lt|Xt)?:: internal::cublas cask_cublas xmma_new::
-        """,
-    "cusparse": r"cusparse\w*::",
-    "cusolver": r"cusolver\w*::",
-    "cufft": r"""
-        cufft\w*:: (?:dp|sp)?[Rr]eal(?:Radix|Complex) (?:dp|sp|half)Radix\d+\w*:: (?:dp|sp|half)(?:Vector|Vec)\w*::
-        """,
-    "nccl": r"""
-        nccl:: rccl:: mscclpp:: msccl::
-        """,
-    "nvshmem": r"nvshmem\w*:: nvshmemi\w*::",
-    "flash_attn": r"""
-        (?:\w*_)?flash(?:_attn\w*|attn\w*)?:: FLASH_NAMESPACE:: sm90::flash (?:\w+::)*flash::(?:flash|compute)
-        """,
-    "flash_mla": r"(?:flash_mla|flashmla):: sm(?:\d+|xx)::(?:decode|prefill|fwd|bwd)",
-    "xformers": r"xformers:: PyTorchMemEffAttention:: gemm_kernel_utils::",
-    "fbgemm": r"fbgemm(?:_gpu|_genai)?::",
-    "trtllm": r"""
-        tensorrt_llm:: trtllm\w*:: moe::dev:: batchedGemm:: gemmGatedAct:: trt_llm::
-        """,
-    "flashinfer": r"flashinfer::",
-    "vllm": r"""
-        vllm(?:_\w+)?:: (?:gptq_)?marlin(?:_\w+|24)?:: machete:: allspark:: vllm_flash_attn:: hadacore:: moe_permute
-        """,
-    "sglang": r"sgl(?:_\w+)?:: sglang::",
-    "lmdeploy": r"turbomind::",
-    "fastertransformer": r"faster_?transformer::",
-    "aiter": r"aiter\w*::",
-    "ck_tile": r"ck_tile::",
-    "ck": r"ck::",
-    "deepgemm": r"deep_gemm::",
-    "deepep": r"deep_ep:: dpsk::ep::",
-    "deepseek": r"dpsk::",
-    "transformer_engine": r"transformer_engine:: nvte::",
-    "apex": r"""
-        apex:: layer_norm::ln_ multi_tensor_apply:: fused_adam:: group_norm_v2:: fmha::
-        """,
-    "deepspeed": r"deepspeed::",
-    "bitsandbytes": r"bitsandbytes:: bnb::",
-    "torchao": r"torchao::",
-    "torchvision": r"vision::ops:: torchvision::",
-    "torchaudio": r"torchaudio:: warp_rnnt::",
-    "mamba": r"mamba\w*:: causal_conv1d::",
-    "natten": r"natten::",
-    "quack": r"quack::",
-    "thunderkittens": r"kittens::",
-    "onnxruntime": r"onnxruntime::",
-    "exllama": r"exllama\w*:: vllm::gptq::",
-    "cutlass": r"cutlass\w*:: cute:: cutlass_\w+::",
-    "migraphx": r"migraphx::",
-    "miopen": r"miopen::",
-    "rocblas": r"rocblas\w*:: Tensile::",
-    "raft": r"raft:: cuvs:: cuco::",
-}
 
 _MARKED = frozenset({"nccl", "magma", "miopen", "rocblas", "nvshmem", "natten", "quack", "spconv", "lmdeploy"})
 """Libraries whose functions begin with a mark of their own, such as `MIOpen` or `rocblas_`."""
@@ -119,31 +53,27 @@ def public_functions() -> dict[str, str]:
     """Functions without a namespace that no pattern fits, mostly Triton's, with the library that defines them: those
     that public repositories hold, by their whole names (docs/kernel-families.md lists them). Names that anybody could
     have chosen are left out."""
-    return {name: library for library, *names in map(str.split, _lines("public_kernels.txt")) for name in names}
+    return {name: library for library, names in _lists("public_kernels").items() for name in names}
 
 
-def _lines(file: str) -> list[str]:
-    return resources.files("statsnet.profiling").joinpath(file).read_text(encoding="utf-8").splitlines()
+def _lists(file: str) -> dict[str, list[str]]:
+    """Those of a file beside this one, by library."""
+    return word_lists(Path(__file__).with_name(f"{file}.txt"))
 
 
-def _functions() -> Iterator[tuple[str, str]]:
-    """Each library with its patterns, in the order in which they are tried (kernel_functions.txt)."""
-    lines = [line for line in _lines("kernel_functions.txt") if not line.startswith("#")]
-    begins = [i for i, line in enumerate(lines) if not line.startswith(" ")]
-    for begin, end in pairwise([*begins, len(lines)]):
-        yield lines[begin], " ".join(lines[begin + 1 : end])
-
-
-def _any_of(patterns: str) -> re.Pattern[str]:
-    """One pattern from several that are separated by white space."""
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns.split()))
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    """One pattern from several."""
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
 NAMESPACES: tuple[tuple[re.Pattern[str], Owner], ...] = (
     (re.compile(r"epilogue::impl::"), Owner("cublas", "epilogue")),
     (re.compile(r"(?:internal::)?gemvx::"), Owner("cublas", "gemv")),
     (re.compile(rf"cuda::(?:{'|'.join(_DEEPSEEK)})$"), Owner("deepseek")),
-    *((_any_of(patterns), Owner(library, path_tells=True)) for library, patterns in _NAMESPACES.items()),
+    *(
+        (_any_of(patterns), Owner(library, path_tells=True))
+        for library, patterns in _lists("kernel_namespaces").items()
+    ),
 )
 
 _COMMON = frozenset(
@@ -157,12 +87,12 @@ _COMMON = frozenset(
 """Words that say how any library's kernel is written, not what a model is made of."""
 
 
-def _words_of(patterns: str) -> frozenset[str]:
+def _words_of(patterns: Iterable[str]) -> frozenset[str]:
     """The words that stand in patterns as they are, and COMMON ones."""
-    return frozenset(words(re.sub(r"\\[wd]|\(\?:|[()?*+|\[\]]", " ", patterns))) | _COMMON
+    return frozenset(words(re.sub(r"\\[wd]|\(\?:|[()?*+|\[\]]", " ", " ".join(patterns)))) | _COMMON
 
 
 BASES: tuple[tuple[re.Pattern[str], Owner], ...] = tuple(
     (_any_of(patterns), Owner(library, only_known_words=library not in _MARKED, words=_words_of(patterns)))
-    for library, patterns in _functions()
+    for library, patterns in _lists("kernel_functions").items()
 )

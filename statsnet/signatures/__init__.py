@@ -9,7 +9,7 @@ A proxy's spec and fit, and results
 Files: which there are, and how they are checked and found
     kinds, limits, conversion, canonical, strict_json, storage, gzipped, packed, database
 What may enter a file
-    privacy, vocabulary, public_names, member_key
+    privacy, vocabulary, word_lists, public_names, member_key
 How much a file tells
     levels, coarse, coarse_times, merging, rounding, order, data_counts
 Many signatures as one mean step

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
-from importlib import resources
+from pathlib import Path
 
 from statsnet.signatures.categories import CATEGORIES, base_name
 from statsnet.signatures.operators import ITEM_SIZE
@@ -24,6 +24,7 @@ from statsnet.signatures.vocabulary import (
     SHORT_KERNEL_WORDS,
     words,
 )
+from statsnet.signatures.word_lists import word_lists
 
 
 def safe_op(op: str) -> str:
@@ -81,8 +82,8 @@ _FBGEMM_LOOKUP = re.compile(
 @functools.cache
 def _operators_of_libraries() -> dict[str, frozenset[str]]:
     """By namespace: the operators that a public library defines there, by their whole names."""
-    text = resources.files("statsnet.signatures").joinpath("public_operators.txt").read_text(encoding="utf-8")
-    return {library: frozenset(names) for library, *names in map(str.split, text.splitlines())}
+    lists = word_lists(Path(__file__).with_name("public_operators.txt"))
+    return {library: frozenset(names) for library, names in lists.items()}
 
 
 def _is_of_library(library: str, name: str) -> bool:

@@ -108,7 +108,7 @@ def _unscale(call: OperatorCall) -> Cost:
     return call.cost(2 * sum(t.numel for t in gradients), written=sum(t.nbytes for t in gradients))
 
 
-for _name in f"{_ONE} {SPECIAL_FUNCTIONS}".split():
+for _name in (*_ONE.split(), *SPECIAL_FUNCTIONS):
     operator_cost(_name)(partial(pointwise, per_element=1))
 for _name, _flops in (_SEVERAL | _ACTIVATIONS).items():
     operator_cost(_name)(partial(pointwise, per_element=_flops))
