@@ -54,29 +54,38 @@ KINDS: dict[str, BlockKind] = {
 
 def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
     """Kind and full-size configuration of the block that stands for a motif, None if no kind knows it."""
-    for name, kind in KINDS.items():
-        config = asked(kind.from_motif, motif)
-        if config is not None:
-            return name, config
-    return None
+    return None if _is_empty(motif) else _recognised(motif)
 
 
 def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
     """What a block's rule says of a motif; None if it counts on arguments of another form, as a softmax over an axis of
-    a tensor without axes, or if all that it reads or its first result is empty. A file from elsewhere may hold
-    arguments that torch could not have been called with."""
-    read, written = tensors_of(motif[0].args), first_tensor(motif[0].outputs)
-    # A cache of keys begins empty, and so does what is concatenated then.
-    if (read and all(0 in tensor.shape for tensor in read)) or (written and 0 in written.shape):
-        return None
+    a tensor without axes, or if all that it reads or its first result is empty."""
+    return None if _is_empty(motif) else _said(rule, motif)
+
+
+def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
+    """All blocks that may stand for a motif: first the one that `recognise` finds; then, if the motif may be a step of
+    a recurrent layer, such a layer."""
+    if _is_empty(motif):
+        return []
+    read = [_recognised(motif), *((name, _said(kind.from_step, motif)) for name, kind in KINDS.items())]
+    return [(name, config) for name, config in filter(None, read) if config is not None]
+
+
+def _recognised(motif: list[Cluster]) -> tuple[str, Config] | None:
+    said = ((name, _said(kind.from_motif, motif)) for name, kind in KINDS.items())
+    return next(((name, config) for name, config in said if config is not None), None)
+
+
+def _said(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
+    """A file from elsewhere may hold arguments that torch could not have been called with."""
     try:
         return rule(motif)
     except (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError):
         return None
 
 
-def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
-    """All blocks that may stand for a motif: first the one that `recognise` finds; then, if the motif may be a step of
-    a recurrent layer, such a layer."""
-    read = [recognise(motif), *((name, asked(kind.from_step, motif)) for name, kind in KINDS.items())]
-    return [(name, config) for name, config in filter(None, read) if config is not None]
+def _is_empty(motif: list[Cluster]) -> bool:
+    """A cache of keys begins empty, and so does what is concatenated then."""
+    read, written = tensors_of(motif[0].args), first_tensor(motif[0].outputs)
+    return (bool(read) and all(0 in tensor.shape for tensor in read)) or (written is not None and 0 in written.shape)
