@@ -1,8 +1,8 @@
 """Every command of the program, with words and files that nobody would give it on purpose.
 
-Commands run in this process, in a folder of small files of all kinds, one of which is damaged. Nothing is measured and
-no program starts: what would do so meets a machine where that fails. A command must end with an exit code, without an
-error that calls itself a bug, and without a control character on the terminal.
+Commands run in this process, in a folder of small files of all kinds, one of which is damaged. Recordings are read in
+it, too. Nothing is measured and no program starts: what would do so meets a machine where that fails. A command must
+end with an exit code, without an error that calls itself a bug, and without a control character on the terminal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ from statsnet.cli import app
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.device_lock import SWITCH
 from statsnet.measure.process import MeasuringProcess
+from statsnet.measure.task import Context
+from statsnet.progress import Report
 from statsnet.proxy.spec import sha256_of, source_of, write_folder
+from statsnet.recordings import reading
+from statsnet.recordings.imported import Imported
 from statsnet.signatures import packed
 from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.signatures.storage import validate
@@ -167,6 +171,7 @@ def _machine(root: Path, here: Path) -> Iterator[None]:
         patch.object(statsnet, "__file__", str(here / "__init__.py")),  # beside it are the profiles that ship
         patch.dict(os.environ, variables), patch.object(tempfile, "tempdir", str(root / "tmp")),
         patch.object(MeasuringProcess, "__enter__", _measures_nothing),
+        patch.object(reading, "_in_a_process", _read_here),
         patch.object(subprocess, "Popen", _NoProgram),
         patch.object(app, "_report", _reported), patch("sys.stdin", io.StringIO()),
     ):  # fmt: skip
@@ -179,6 +184,10 @@ def _machine(root: Path, here: Path) -> Iterator[None]:
 
 def _measures_nothing(_process: object) -> NoReturn:
     raise MeasurementError("a measuring process failed", cause="nothing is measured here")
+
+
+def _read_here(task: reading.ReadRecording, report: Report) -> Imported:
+    return task.run(Context(say=lambda event: None if event.progress is None else report(event.progress)))
 
 
 class _NoProgram(subprocess.Popen[Any]):

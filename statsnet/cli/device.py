@@ -69,6 +69,7 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
 @click.option("--device", "name", required=True, metavar="NAME", help="Which of the sources' devices.")
 @click.option("--keep-doubtful", is_flag=True, help="Also use what is known to be measured badly.")
 @click.option("-o", "--output", "path", metavar="FILE", help="Where to write the record (default: NAME.json.gz).")
+@options.sandbox
 def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str | None) -> None:
     """Fit models of a device's operators to tables and recordings, and write them as one record.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures.database import MODES
 
 if TYPE_CHECKING:
-    from statsnet.recordings.imported import Imported
+    from statsnet.recordings.reading import ReadRecording
     from statsnet.signatures.model import Level
 
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     "--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of an ONNX model's symbolic dimension."
 )
 @options.level
+@options.sandbox
 @click.option("-o", "--output", "path", metavar="FILE", help="Where to write the signature.")
 def import_(
     trace: str,
@@ -64,46 +66,30 @@ def import_(
     for written in (path, json_path):
         json_option.check_no_input(written, [trace, capture, execution_trace, ncu])
     from statsnet.cli.profile import write_signature
+    from statsnet.recordings.reading import ReadRecording, read_recording
 
-    files = _Files(trace=Path(trace), capture=_path(capture), execution_trace=_path(execution_trace), ncu=_path(ncu))
-    found = _read(files, step=step, mode=mode, dims=_sizes(dims))
+    given = {"--step": step, "--mode": mode, "--capture": capture, "--execution-trace": execution_trace, "--ncu": ncu,
+             "--dim": dims or None}  # fmt: skip
+    asked = ReadRecording(
+        trace=trace, step=step, mode=mode, capture=capture, execution_trace=execution_trace, ncu=ncu, dims=_sizes(dims)
+    )
+    task = _checked(asked, given)
+    with output.progress() as show:
+        found = read_recording(task, show)
     output.print_notes(found.notes)
     write_signature(found.signature, path, json_path, level=level)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Files:
-    trace: Path
-    capture: Path | None
-    execution_trace: Path | None
-    ncu: Path | None
-
-
-def _read(files: _Files, *, step: int | None, mode: str | None, dims: dict[str, int]) -> Imported:
+def _checked(task: ReadRecording, given: Mapping[str, object]) -> ReadRecording:
+    """With the recording's kind. Raises UsageError for an option that does not fit it, FileFormatError for a file that
+    cannot be read."""
     from statsnet.recordings.kinds import kind_of
 
-    for file in (files.trace, files.capture, files.execution_trace, files.ncu):
-        if file is not None:
-            _check_readable(file)
-    kind = kind_of(files.trace)
-    given = {"--step": step, "--mode": mode, "--capture": files.capture, "--execution-trace": files.execution_trace,
-             "--ncu": files.ncu, "--dim": dims or None}  # fmt: skip
-    _check_options(files.trace, kind, [name for name, value in given.items() if value is not None])
-    if kind == "onnx":
-        from statsnet.recordings.onnx_model import read_onnx
-
-        return read_onnx(files.trace, dims=dims)
-    if kind == "execution_trace":
-        from statsnet.recordings.execution_trace import read_execution_trace
-
-        return read_execution_trace(files.trace, step=step, mode=mode)
-    from statsnet.recordings.kineto import read_kineto
-
-    with output.progress() as show:
-        return read_kineto(
-            files.trace, step=step, mode=mode, capture=files.capture, execution_trace=files.execution_trace,
-            ncu=files.ncu, report=show,
-        )  # fmt: skip
+    for file in task.files:
+        _check_readable(file)
+    kind = kind_of(Path(task.trace))
+    _check_options(task.trace, kind, [name for name, value in given.items() if value is not None])
+    return replace(task, kind=kind)
 
 
 _KINDS = {"onnx": "an ONNX model", "execution_trace": "an execution trace", "chrome_trace": "a profiler's trace"}
@@ -114,7 +100,7 @@ _OPTIONS = {
 }
 
 
-def _check_options(trace: Path, kind: str, given: list[str]) -> None:
+def _check_options(trace: str, kind: str, given: list[str]) -> None:
     if unfit := [name for name in given if name not in _OPTIONS[kind]]:
         raise UsageError(
             f"{unfit[0]} does not fit the file",
@@ -148,7 +134,3 @@ def _sizes(dims: tuple[str, ...]) -> dict[str, int]:
             )  # fmt: skip
         sizes[name] = int(size)
     return sizes
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)

@@ -9,6 +9,7 @@ import click
 
 from statsnet.cli import options, output
 from statsnet.cli.json_option import check_no_input
+from statsnet.errors import shown
 from statsnet.units import plural
 
 
@@ -38,4 +39,4 @@ def report(files: tuple[str, ...], path: str, title: str) -> None:
     made_by = shlex.join(["statsnet", "report", *map(told_path, files), "-o", told_path(path), *titled])
     text = document(title, found.sections, made_by, notes=found.notes)
     write_text_atomically(Path(path), text)
-    click.echo(f"written to {path}: {plural(len(found.sections), 'section')}, {len(text.encode()) / 1e6:.1f} MB")
+    click.echo(f"written to {shown(path)}: {plural(len(found.sections), 'section')}, {len(text.encode()) / 1e6:.1f} MB")

@@ -14,6 +14,7 @@ from statsnet.devices.tables.provenance import RECORDING
 from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings.kinds import kind_of
+from statsnet.recordings.reading import ReadRecording, read_recording
 from statsnet.signatures.categories import COLLECTIVE
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, Signature
@@ -74,9 +75,7 @@ def _signature(path: Path) -> Signature:
                 f"'{path}' has no times", cause="an execution trace or a model has shapes alone",
                 hint="give a trace of torch.profiler, or a signature that was measured",
             ) from error  # fmt: skip
-    from statsnet.recordings.kineto import read_kineto
-
-    return read_kineto(path).signature
+    return read_recording(ReadRecording(trace=str(path))).signature
 
 
 def _device_of(measurement: Measurement, device: str, path: Path) -> tuple[str, str]:

@@ -54,7 +54,7 @@ class Chakra(Exporter):
             return "it only calls other operators, which readers look at in its place"
         inputs, outputs = _node_arguments(layer, _Storages())
         sides = [of_execution_trace(*_side(side).values()) for side in (inputs, outputs)]
-        described = Describer().describe_with_results(name, _schema(layer.operator), sides[0], sides[1])
+        described = Describer(runs=False).describe_with_results(name, _schema(layer.operator), sides[0], sides[1])
         cost = cost_of(described.op, described.args, described.outputs) if described.complete else None
         if described.op != layer.operator:
             return "torch does not know the operator"

@@ -54,6 +54,8 @@ def _how_it_ended(exit_code: int) -> str:
         return "ended with the server that had forked it"
     if exit_code == -signal.SIGKILL:
         return "was killed (SIGKILL), as the system does when memory runs out"
+    if exit_code == -signal.SIGALRM:
+        return "took longer than the time that it had set itself"
     if exit_code < 0:
         return f"was ended by the signal {signal.Signals(-exit_code).name}"
     return f"failed (exit code {exit_code})"

@@ -28,11 +28,13 @@ _READING = threading.Lock()
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a process says while it runs: its progress, the number of the item that it starts, how its turn went, what
-    it has just spent on waiting for a quiet moment, or whether the machine was at its best while it measured."""
+    """What a process says while it runs: its progress, the number of the item that it starts, the operator that it
+    runs now (empty: none any more), how its turn went, what it has just spent on waiting for a quiet moment, or whether
+    the machine was at its best while it measured."""
 
     progress: Progress | None = None
     item: int | None = None
+    operator: str | None = None
     window_s: float | None = None
     waited_s: float = 0.0
     at_best: bool | None = None

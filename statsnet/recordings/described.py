@@ -6,9 +6,11 @@ meta device).
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 
 from statsnet.profiling.encode import encode_outputs, encode_value, encode_values
 from statsnet.profiling.operator_schemas import is_replayable
+from statsnet.progress import silent
 from statsnet.recordings.arguments import Arguments, dtype_at, dtype_of_type, item, parsed, stand_in_tensor
 from statsnet.recordings.operators import fitting_overload, overloads_of, public_name, usual_overload
 from statsnet.signatures.categories import base_name, is_metadata, namespace
@@ -63,10 +66,11 @@ class Described:
 @dataclass(slots=True)
 class Describer:
     """Describes operators. `list_dtype` is that of tensors in lists of which a recording tells the sizes alone,
-    `processes` the number of those that made the step together."""
+    `processes` the number of those that made the step together. If it `runs` nothing, results are those recorded."""
 
     list_dtype: torch.dtype = torch.float32
     processes: int = 1
+    runs: bool = True
     _known: dict[tuple[str, str, int, int], Described] = field(default_factory=dict)
 
     def describe(self, name: str, arguments: Arguments | None) -> Described:
@@ -91,7 +95,7 @@ class Describer:
             op = str(usual_overload(overloads)) if overloads else public_name(name)
             return Described(op=safe_op(op), args=self._plain(arguments), outputs=outputs, complete=False)
         values = self._values(function, arguments)
-        found = outputs or ([] if _returns_no_tensor(function) else _outputs(function, values))
+        found = outputs or ([] if _returns_no_tensor(function) else self._outputs(function, values))
         complete = found is not None
         return Described(
             op=safe_op(str(function)), args=_encoded(function, values), outputs=found or [], complete=complete
@@ -109,11 +113,14 @@ class Describer:
             op = safe_op(str(usual_overload(overloads)))
             return Described(op=op, args=self._plain(arguments), outputs=[], complete=False)
         values = self._values(function, arguments)
-        outputs = _outputs(function, values)
+        outputs = self._outputs(function, values)
         complete = outputs is not None
         return Described(
             op=safe_op(str(function)), args=_encoded(function, values), outputs=outputs or [], complete=complete
         )
+
+    def _outputs(self, function: Any, values: list[Any]) -> list[Any] | None:
+        return _outputs(function, values) if self.runs else None
 
     def _values(self, function: Any, recorded: Arguments) -> list[Any]:
         return [self._value(argument, i, recorded) for i, argument in enumerate(function._schema.arguments)]
@@ -159,6 +166,28 @@ class Describer:
 
 MOST_PLAIN = 100
 """Arguments that are kept of an operator without a schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """Hears the name of each operator before it runs, and an empty one after it; operators `left_out` do not run."""
+
+    begin: Callable[[str], None]
+    left_out: Collection[str] = ()
+
+
+_UNWATCHED = _Guard(silent)
+_guard: ContextVar[_Guard] = ContextVar("guard", default=_UNWATCHED)
+
+
+@contextlib.contextmanager
+def guarded(begin: Callable[[str], None], left_out: Collection[str]) -> Iterator[None]:
+    """Within, `begin` hears which operator runs, so that whoever watches the process knows what it did last."""
+    token = _guard.set(_Guard(begin, left_out))
+    try:
+        yield
+    finally:
+        _guard.reset(token)
 
 
 class _Unknown:
@@ -228,13 +257,18 @@ def _outputs(function: Any, values: list[Any]) -> list[Any] | None:
     ready = [_stand_in(v, a) for v, a in _paired(values, function)]
     if name in ("cudnn_batch_norm", "miopen_batch_norm"):  # no results on meta; those of the plain one
         function, ready = torch.ops.aten.native_batch_norm.default, ready[:8]
-    positional, keyword = _split(function, ready)
+    guard, (positional, keyword) = _guard.get(), _split(function, ready)
+    if str(function) in guard.left_out:
+        return None
+    guard.begin(str(function))
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return encode_outputs(function(*positional, **keyword))
     except Exception:  # whatever an operator does with arguments of another version
         return None
+    finally:
+        guard.begin("")
 
 
 def _may_run(function: Any, values: list[Any]) -> bool:
@@ -253,10 +287,8 @@ def _may_run(function: Any, values: list[Any]) -> bool:
     return is_functional or all(v in SAFE_STRINGS for v in values if isinstance(v, str))
 
 
-_NOT_RUN = frozenset(
-    {"lstm", "gru", "rnn_tanh", "rnn_relu", "quantized_lstm", "quantized_gru", "_foreach_copy", "_make_dep_token"}
-)
-"""Loops over an axis; and two that end the process where a list is not what they take for granted."""
+_NOT_RUN = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "quantized_lstm", "quantized_gru"})
+"""Loops over an axis."""
 
 
 def _paired(values: list[Any], function: Any) -> Iterable[tuple[Any, Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from cli_support import MODEL, member, write_proxy
+from recording_files import operator, write
 from sandboxes import needs_sandbox
 from synthesis_builders import small_signature
 
@@ -30,6 +31,8 @@ MEASURING = {
     "synthesize": ["synthesize", "--mix", "new.json:1", "-o", "q"],
     "update": ["update", "own", "--profiles", ".", "-o", "q"],
     "device record": ["device", "record", "-o", "d.json"],
+    "import": ["import", "trace.json", "-o", "s.json"],
+    "device import": ["device", "import", "trace.json", "--device", "acme-one", "-o", "d.json"],
 }
 """Commands that run what a file describes."""
 
@@ -42,6 +45,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("statsnet.measure.cache.cache_dir", lambda: tmp_path / "cache")
     write_proxy(folder / "p", NCF)
     (folder / "model.py").write_text(MODEL)
+    write(folder / "trace.json", [operator("aten::relu", 1000, 9, [[8, 8]], ["float"], [""])])
     own = small_signature(measurements=())
     save_signature(folder / "new.json", own)
     write_proxy(folder / "own", member("own", 1.0, own.id))
@@ -69,7 +73,7 @@ def test_every_command_that_measures_what_a_file_describes_takes_it() -> None:
     found = dict(commands(app.statsnet))
     assert {name for name, options in found.items() if "--sandbox" in options} == {*MEASURING}
     measuring = {name for name, options in found.items() if options & {"--trust", "--counters", "--rounds"}}
-    assert measuring == {*MEASURING}
+    assert measuring == {*MEASURING} - {"import", "device import"}
 
 
 @pytest.mark.parametrize("name", MEASURING)
@@ -86,7 +90,7 @@ def test_without_bubblewrap_nothing_begins(
 @pytest.mark.parametrize("words", [
     MEASURING["run"], [*MEASURING["run"], "--trace", "t.json"], MEASURING["validate"], MEASURING["explain"],
     MEASURING["export"], MEASURING["profile"], [*MEASURING["profile"], "--check"], MEASURING["synthesize"],
-    MEASURING["update"], [*MEASURING["synthesize"], "--trials", "2"],
+    MEASURING["update"], MEASURING["import"], MEASURING["device import"], [*MEASURING["synthesize"], "--trials", "2"],
 ], ids=" ".join)  # fmt: skip
 @pytest.mark.parametrize("is_on", [True, False])
 def test_its_processes_are_in_it(

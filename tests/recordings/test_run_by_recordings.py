@@ -11,10 +11,12 @@ import torch
 from recording_files import operator, write
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from statsnet.errors import MeasurementError
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.recordings.arguments import LONGEST_VALUE, Arguments, of_execution_trace, parsed
 from statsnet.recordings.described import Describer
 from statsnet.recordings.kineto import read_kineto
+from statsnet.recordings.reading import ReadRecording, read_recording
 
 
 class Ran(TorchDispatchMode):
@@ -61,6 +63,36 @@ def test_nothing_is_run_that_makes_a_tensor_for_each_place_of_an_axis(name: str,
     types = ["float", *["Scalar"] * (len(values) - 1)]
     dims = [[2**40, 1], *[[] for _ in values[1:]]]
     assert not Describer().describe(f"aten::{name}", Arguments(dims, types, None, values)).complete
+
+
+def crashing(path: Path) -> ReadRecording:
+    """torch 2.13 ends with a list of more sources than there are places to copy them to."""
+    lists = [[[2]], [[2], [2]]]
+    events = [
+        operator("aten::relu", 1000, 9, [[8, 8]], ["float"], [""]),
+        operator("aten::_foreach_copy", 1010, 9, lists, ["TensorList", "TensorList"], ["", ""]),
+    ]
+    return ReadRecording(trace=str(write(path / "trace.json", events)))
+
+
+def test_what_ends_torch_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    found = read_recording(crashing(tmp_path))
+    flops = {c.op: c.flops for c in found.signature.clusters}
+    assert flops == {"aten.relu.default": 64, "aten._foreach_copy.default": None}
+    assert "aten._foreach_copy.default returns" in found.notes[-1] and "SIGSEGV" in found.notes[-1]
+
+
+def test_what_ends_torch_too_often_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statsnet.recordings.reading.MOST_LEFT_OUT", 0)
+    with pytest.raises(MeasurementError, match="SIGSEGV"):
+        read_recording(crashing(tmp_path))
+
+
+def test_an_operator_that_does_not_end_is_left_out(tmp_path: Path) -> None:
+    trace = write(tmp_path / "trace.json", [operator("aten::relu", 1000, 9, [[8, 8]], ["float"], [""])])
+    found = read_recording(ReadRecording(trace=str(trace), run_limit_s=1e-6))
+    assert [c.flops for c in found.signature.clusters] == [None]
+    assert "took longer than" in found.notes[-1]
 
 
 @pytest.mark.parametrize("text", ["'\\\x1b[31m'", "[" + "1," * LONGEST_VALUE + "]"], ids=["escape", "long"])
