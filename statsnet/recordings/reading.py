@@ -63,8 +63,13 @@ class ReadRecording(Task[Imported]):
             context.say(Event(operator=op))
             signal.setitimer(signal.ITIMER_REAL, self.run_limit_s if op else 0)  # the only thing that ends torch
 
-        with memory_limit("cpu"), guarded(begin, self.left_out):
-            return self._read(context.report)
+        try:
+            with memory_limit("cpu"), guarded(begin, self.left_out):
+                return self._read(context.report)
+        except MemoryError:
+            raise MeasurementError(
+                f"'{self.trace}' takes more memory to read than there is", hint="free memory, or record fewer steps"
+            ) from None
 
     def _read(self, report: Report) -> Imported:
         path = Path(self.trace)
