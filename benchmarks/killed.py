@@ -247,7 +247,7 @@ class _Place:
 
     def _files(self) -> list[Path]:
         return [path for path in sorted(self.here.rglob("*")) if path.is_file() and not self._is_leftover(path)
-                and "__pycache__" not in path.parts and not path.name.endswith((".journal", ".lock"))]  # fmt: skip
+                and "__pycache__" not in path.parts and not path.name.endswith(".journal")]  # fmt: skip
 
     def _is_leftover(self, path: Path) -> bool:
         return any(part.startswith(".") for part in path.relative_to(self.here).parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -99,6 +100,27 @@ def load_mix_file(path: str | Path) -> MixFile:
     return _Reader(Path(path)).mix()
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses what could make a small file large or deep, before anything is built of it."""
+
+    def __init__(self, text: str, not_yaml: Callable[[Any, str], FileFormatError]) -> None:
+        super().__init__(text)
+        self._not_yaml = not_yaml
+        self._count = self._depth = 0
+
+    def get_event(self) -> Any:
+        event = super().get_event()
+        self._count += 1
+        self._depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if getattr(event, "anchor", None) or getattr(event, "tag", None):
+            raise self._not_yaml(event.start_mark, "anchors (&), aliases (*) and tags (!) are not read")
+        if self._count > MAX_EVENTS:
+            raise self._not_yaml(event.start_mark, "so far it holds more than any mix does")
+        if self._depth > MAX_DEPTH:
+            raise self._not_yaml(event.start_mark, f"it is nested deeper than {MAX_DEPTH} levels")
+        return event
+
+
 class _Reader:
     """Reads one file. `_nodes` holds the YAML of every value by its path, such as `members[0].weight`."""
 
@@ -109,8 +131,7 @@ class _Reader:
     def mix(self) -> MixFile:
         text = read_text(self._path, MAX_BYTES)
         try:
-            self._check_events(text)
-            loader = yaml.SafeLoader(text)
+            loader = _Loader(text, self._not_yaml)
             root = loader.get_single_node()
             self._check_nodes(root)
             data = loader.construct_document(root)
@@ -123,18 +144,6 @@ class _Reader:
         except (ValueError, OverflowError) as error:  # a date that is none, a number of thousands of digits
             raise self._not_yaml(None, str(error)[:200]) from error
         return self._finished(self._converted(data))
-
-    def _check_events(self, text: str) -> None:
-        """Refuse what could make a small file large or deep, before anything is built of it."""
-        depth = 0
-        for number, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
-            if getattr(event, "anchor", None) or getattr(event, "tag", None):
-                raise self._not_yaml(event.start_mark, "anchors (&), aliases (*) and tags (!) are not read")
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if number > MAX_EVENTS:
-                raise self._not_yaml(event.start_mark, "so far it holds more than any mix does")
-            if depth > MAX_DEPTH:
-                raise self._not_yaml(event.start_mark, f"it is nested deeper than {MAX_DEPTH} levels")
 
     def _check_nodes(self, root: yaml.Node | None) -> None:
         """Refuse keys that are not known, stand twice or are missing."""

@@ -59,10 +59,8 @@ def held_journal(journal: Path) -> Iterator[None]:
 
 def ready_journal(journal: Path, *, resume: bool) -> None:
     """Empty a journal that is held, or make it fit to be resumed: without the line that a killed search may have left
-    unfinished, and without Optuna's own lock, which nobody else can hold now."""
+    unfinished."""
     os.truncate(journal, _whole_lines(journal) if resume else 0)
-    if os.path.islink(lock := f"{journal.resolve()}.lock"):
-        os.unlink(lock)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ class OwnJournal(StudyStorage):
 
     def opened(self) -> Any:
         ready_journal(self.path, resume=self.resume)
-        return _journal_storage(self.path.resolve())
+        return _journal_storage(self.path.resolve(), threading.Lock())  # nobody else writes while it is held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +224,8 @@ def _secrets(url: Any) -> tuple[str, ...]:
     return tuple(str(value) for value in values if value)
 
 
-def _journal_storage(path: Path, lock: Any = None) -> Any:
-    """By default with Optuna's own lock, which is good enough where nobody else writes."""
+def _journal_storage(path: Path, lock: Any) -> Any:
+    """With a lock in the place of Optuna's own, a link beside the journal that whoever is killed leaves there."""
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
