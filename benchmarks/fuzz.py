@@ -86,7 +86,7 @@ def main() -> int:
     options.add_argument("--minutes", type=float, default=60.0, help="at most so long for each reader")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--engine", choices=("random", "atheris"), default="random")
-    options.add_argument("--again", type=Path, metavar="FILE", help="read this one input, without limits")
+    options.add_argument("--again", type=Path, metavar="FILE", help="read this one input, however long it takes")
     options.add_argument("-o", "--output", type=Path, default=Path("build/fuzz"))
     options.add_argument("--add-to", type=Path, metavar="FILE", help="a table of all runs")
     options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, read nothing else")
@@ -245,14 +245,18 @@ class _Fuzzer:
 
 
 def _again(file: Path) -> int:
-    """Read an input once more, as a traceback tells most."""
+    """Read an input once more, as a traceback tells most. It may change no other file now either."""
     from benchmarks.fuzzing.readers import READERS
 
     name = file.name.partition(".")[0]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, READERS[name].name)
+        for seed in READERS[name].inputs:  # what is imported at first use may write
+            path.write_bytes(seed)
+            READERS[name].read(path)
         path.write_bytes(file.read_bytes())
-        READERS[name].read(path)
+        with Watch(Path(folder)).forbidding():
+            READERS[name].read(path)
     return 0
 
 

@@ -78,6 +78,9 @@ MEASURING = (
 )  # fmt: skip
 """Lines for each command: those that succeed here, and those that may not."""
 
+_HOSTILE_WORDS = [value for value in HOSTILE if value != "/etc/passwd"]
+"""Of the user's own words: a command writes where they tell it to."""
+
 _NOT_FUZZED = {"--engine": "it looks for a cluster", "--storage": "it looks for a database", "--help": "it is all text"}
 
 
@@ -127,7 +130,7 @@ def _word(choices: Choices, option: click.Option | None) -> str:
         return str(choices.one_of(PLACES))
     if kind < 6:
         return str(choices.one_of(NAMES))
-    hostile = str(choices.one_of(HOSTILE))[:10_000].replace("\0", "")  # which no program can be given
+    hostile = str(choices.one_of(_HOSTILE_WORDS))[:10_000].replace("\0", "")  # which no program can be given
     return hostile.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -92,6 +93,15 @@ class Watch:
             return False, _failure("crash", error)
         finally:
             self.slowest_s = max(self.slowest_s, time.process_time() - before_s)
+
+    @contextlib.contextmanager
+    def forbidding(self) -> Iterator[None]:
+        """Within, only what it may not do is kept from it, and what it raises is raised."""
+        self._watching = True
+        try:
+            yield
+        finally:
+            self._watching = False
 
     def _too_slow(self, _number: int, _frame: object) -> None:
         if self._watching:
