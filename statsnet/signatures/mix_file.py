@@ -109,7 +109,7 @@ class _Loader(yaml.SafeLoader):
         self._count = self._depth = 0
 
     def get_event(self) -> Any:
-        event = super().get_event()
+        event = super().get_event()  # type: ignore[no-untyped-call]
         self._count += 1
         self._depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if getattr(event, "anchor", None) or getattr(event, "tag", None):
