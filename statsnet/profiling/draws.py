@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from typing import Any
 
 import torch
 
@@ -15,6 +16,12 @@ def prepared(turn: Successive, number: int) -> Successive:
     turn.prepare()
     draw_again(number)
     return turn
+
+
+def drawn() -> list[Any]:
+    """What tells whether Python's or NumPy's generators have been drawn from."""
+    numpy = sys.modules.get("numpy")
+    return [random.getstate(), *([numpy.random.get_state(legacy=False)["state"]["pos"]] if numpy else [])]
 
 
 def draw_again(number: int) -> None:

@@ -93,8 +93,8 @@ class StepJoin:
         self.variants.append(variant)
         self._known.update(key for key in variant.keys if key is not None)
 
-    def add_profiled(self, step: StepEvents) -> None:
-        """Add the times of a step, profiled with shapes."""
+    def add_profiled(self, step: StepEvents) -> int:
+        """Add the times of a step, profiled with shapes; and say how many calls it made."""
         number, matched = _same_step(self.variants, step)
         if number is None:
             leaves = list(_leaves(step, self._known))
@@ -120,6 +120,12 @@ class StepJoin:
         self._steps.append(
             _ProfiledStep(timeline.step_s, timeline.framework_s, timeline.idle_s, launched, timeline.events)
         )
+        return len(matched)
+
+    @property
+    def lacks_times(self) -> bool:
+        """Whether some call of a captured step is like none in the profiled ones."""
+        return any(key not in self._pooled for variant in self.variants for key in variant.keys if key is not None)
 
     def finish(self) -> JoinedSteps:
         """Set `time_s` of every call of the variants."""

@@ -41,6 +41,10 @@ class Work:
         costs = [cost for call in calls if (cost := cost_of(call.op, call.args, call.outputs)) is not None]
         return cls(flops=sum(c.flops for c in costs), moved=sum(c.bytes_read + c.bytes_written for c in costs))
 
+    @classmethod
+    def mean(cls, steps: Sequence[Work]) -> Work:
+        return cls(flops=fmean(w.flops for w in steps), moved=fmean(w.moved for w in steps))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Representative:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -20,8 +22,10 @@ from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.distributed import alone, is_first, joined, number_of_processes
+from statsnet.profiling.draws import draw_again, drawn
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
+from statsnet.profiling.laps import MOST_STEPS, lap_of, look_for_laps, plain_values
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, pauses_note, steps_notes
 from statsnet.profiling.step_trace import StepTrace
@@ -118,36 +122,56 @@ class ProfileWorkload(CountableTask[Profile]):
         return built, make_step(built, optimizer=self.model.optimizer)
 
     def _count(self, built: BuiltWorkload, step: Step) -> Profile:
+        before, drawn_before = plain_values(step), drawn()
         for _ in range(_warm_ups(self.model.mode, self.processes)):
             step(0)
         chosen, inputs = representative_inputs(built, step)
         counted = [self._counted(built, step, one.steps[0]) for one in chosen]
         largest = largest_step(built)
         memory = next((m for one, (_, m) in zip(chosen, counted, strict=True) if largest in one.steps), None)
+        traces = [[trace] for trace, _ in counted]
+        shares = [[float(one.stands_for)] for one in chosen]
+        notes: list[str] = []
+        by_chance = drawn() != drawn_before
+        if by_chance or plain_values(step) != before:
+            for i, one in enumerate(chosen):
+                run = partial(self._captured, step, one.steps[0])
+                lap = lap_of(run, range(MOST_STEPS)) if by_chance else look_for_laps(step, run, run)
+                if lap and lap.varies:
+                    steps = lap.averaged()
+                    total = sum(each.times for each in steps)
+                    traces[i] = [StepTrace.counted(each.calls) for each in steps]
+                    shares[i] = [one.stands_for * each.times / total for each in steps]
+                    notes = [f"steps are not alike: the average of {total} is given, {len(steps)} of them distinct"]
         signature = build_signature(
-            [trace for trace, _ in counted],
+            list(chain.from_iterable(traces)),
             memory=memory or self._counted(built, step, largest)[1],
             environment=None,
-            shares=[float(one.stands_for) for one in chosen],
+            shares=list(chain.from_iterable(shares)),
             inputs=inputs,
             **self._identity(built, step, is_changed=False),
         )
-        return Profile(signature=signature)
+        return Profile(signature=signature, notes=tuple(notes))
 
     def _counted(self, built: BuiltWorkload, step: Step, index: int) -> tuple[StepTrace, dict[str, int | None]]:
         """The calls of a step on fake tensors, and its memory."""
         calls: list[OpCall] = []
 
         def capture() -> None:
-            calls[:] = captured(lambda: step(index), device="meta", phases=phases_of(step), has_run=False)
+            calls[:] = self._captured(step, index)
 
         step.prepare(index)
         # One run for both: a step of long recurrent layers takes minutes on fake tensors.
         differentiated = step.differentiates
-        memory = memory_record(built.model, built.inputs_of(index), capture, device="meta", optimizer=step.optimizer)
+        memory = memory_record(built.whole, built.inputs_of(index), capture, device="meta", optimizer=step.optimizer)
         if step.differentiates and not differentiated:  # it was begun without gradients and ran again with them
             return self._counted(built, step, index)
         return StepTrace.counted(calls), memory
+
+    def _captured(self, step: Step, index: int, draw: int | None = None) -> list[OpCall]:
+        if draw is not None:
+            draw_again(draw)
+        return captured(lambda: step(index), device="meta", phases=phases_of(step), has_run=False)
 
     def _measure(self, built: BuiltWorkload, step: Step, context: Context) -> Profile:
         setting = context.setting
@@ -228,7 +252,7 @@ def _memory(built: BuiltWorkload, step: Step, kind: str) -> dict[str, int | None
     largest = largest_step(built)
     step.prepare(largest)
     return memory_record(
-        built.model, built.inputs_of(largest), lambda: step(largest), device=kind, optimizer=step.optimizer
+        built.whole, built.inputs_of(largest), lambda: step(largest), device=kind, optimizer=step.optimizer
     )
 
 
@@ -252,7 +276,14 @@ def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Ite
     """What a user should know of the steps that were profiled."""
     if step.renewal.changes_inputs:
         yield "the model changes its inputs: each step got them as they were built"
-    if step.renewal.changes_state:
+    if step.renewal.changes_state and step.renewal.lap > 1:
+        yield (
+            "what a step does depends on the state that steps before it left: each went on from the one before, "
+            f"{step.renewal.lap} in a row"
+        )
+    elif step.renewal.is_settled:
+        yield ("the model does something else in its first steps: each step began with the state that the first left")
+    elif step.renewal.changes_state:
         yield "the model changes its own state: each step began with the state that it was built with"
     if step.optimizer is not None and step.optimizer.needs_closure:
         yield "the optimizer evaluates the loss itself: each step began with the parameters as built"

@@ -15,12 +15,14 @@ from functools import partial
 from random import Random
 from statistics import fmean, median, pstdev, stdev
 
+from statsnet.errors import ModelError
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.profiling.capture import CaptureMode, OpCall
 from statsnet.profiling.collective_times import in_bare_step
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
+from statsnet.profiling.laps import Lap
 from statsnet.profiling.representatives import Work
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import event_overhead_s
@@ -42,6 +44,9 @@ MOST_FOR_TIME = 24
 """Rounds for the time alone, once the work is known: a noisy machine would ask for all, and its interval is told."""
 LONGEST_FOR_TIME_S = 60.0
 """Nor do rounds of slow steps go on for longer than this for the time alone."""
+
+MOST_MORE_CALLS = 0.1
+"""By this share profiled steps may have more calls than captured ones."""
 
 SAMPLES = 5
 """The bare steps are averaged into this many samples, each of which stands for an average step."""
@@ -66,21 +71,28 @@ def trace_varying(
     between: Callable[[], object] = lambda: None,
     report: Callable[[str, float], None] = lambda _stage, _share: None,
     min_time_s: float = 0.0,
+    known: Lap | None = None,
 ) -> VaryingSteps:
     """Rounds of a captured, a bare and a profiled step that draw the same numbers.
 
     There are FEWEST_ROUNDS to MOST_ROUNDS: as many as bring the mean's 95 % interval within PRECISE_MEAN, for FLOPs
-    (bytes where there are none) and, up to MOST_FOR_TIME, for the step's time. Raises MeasurementError where a part of
-    the steps cannot be seen.
+    (bytes where there are none) and, up to MOST_FOR_TIME, for the step's time. If it is `known` how steps repeat
+    themselves, the rounds only time them. Raises MeasurementError where a part of the steps cannot be seen.
     """
     overhead_s = event_overhead_s(record_shapes=True)
     join = StepJoin(device=device, event_overhead_s=overhead_s)
+    lap = known.averaged() if known and known.period else []
+    lap_work = [Work.of(variant.calls) for variant in lap for _ in range(variant.times)]
+    for variant in lap:
+        for _ in range(variant.times):
+            join.add_captured(variant.calls)
     turn = Successive(step, itertools.cycle(inputs), prepare)
     run = timed(turn, device)
     machine = QuietMachine(device)
     work: list[Work] = []
     bare_s: list[float] = []
     unseen: list[Unseen] = []
+    more_calls: list[float] = []
     by: type[CaptureMode] = CaptureMode
     skip = Random(0)
     begin = time.perf_counter()
@@ -89,7 +101,11 @@ def trace_varying(
         return captured(prepared(turn, draw), device=device, phases=phases, by=by)
 
     def look(calls: list[OpCall]) -> Unseen:  # with all threads, whose events would be in the way of times
-        return look_for_unseen(prepared(turn, 0), calls, device=device)[0]
+        return unseen_of(look_for_unseen(prepared(turn, 0), calls, device=device)[1], calls)
+
+    def unseen_of(events: StepEvents, calls: list[OpCall]) -> Unseen:  # a profiled step may be any of a lap's
+        known = [variant.calls for variant in lap] or [calls]
+        return min((unseen_in(events, each, device=device) for each in known), key=lambda unseen: unseen.share)
 
     def both(draw: int) -> tuple[float, StepEvents]:
         if not bare_s or bare_s[-1] < LONG_STEP_S:
@@ -112,20 +128,37 @@ def trace_varying(
             if unseen[0].beside_operators.is_too_much:  # no other round would show it, nor explain it
                 unseen[0].check()
         step_s, events = machine.measure(partial(both, draw))
-        join.add_captured(calls)
-        unseen.append(unseen_in(events, calls, device=device))
-        join.add_profiled(events)
-        work.append(Work.of(calls))
+        if not lap:
+            join.add_captured(calls)
+        unseen.append(unseen_of(events, calls))
+        profiled_calls = join.add_profiled(events)
+        more_calls.append(profiled_calls / max(sum(not call.metadata for call in calls), 1) - 1)
+        work.append(Work.mean(lap_work) if lap else Work.of(calls))
         bare_s.append(step_s)
         report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
         taken_s = time.perf_counter() - begin
         enough = draw + 1 >= FEWEST_ROUNDS and taken_s >= min_time_s
-        if enough and is_known(_figures(work), bare_s, taken_s) and not _lacks_rare_steps(join.variants, unseen):
+        lacks_steps = join.lacks_times if lap else _lacks_rare_steps(join.variants, unseen)
+        if enough and is_known(_figures(work), bare_s, taken_s) and not lacks_steps:
             break
+    if not lap:
+        check_unaffected(more_calls)
     # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
-    repeatable = len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
+    repeatable = bool(lap) or len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
     largest(unseen if repeatable else [each.beside_operators for each in unseen]).check()
-    return _together(join, bare_s, work, device)
+    return _together(join, bare_s, work, lap_work or work, device)
+
+
+def check_unaffected(more_calls: Sequence[float]) -> None:
+    """Raise ModelError if profiled steps make more calls than the captured ones before them, as a share of these. Steps
+    that differ by chance make as many on average."""
+    error = student_t(len(more_calls) - 1) * stdev(more_calls) / math.sqrt(len(more_calls))
+    if fmean(more_calls) - error > MOST_MORE_CALLS:
+        raise ModelError(
+            f"a step makes {fmean(more_calls):.0%} more calls when less of it is watched",
+            cause="the model works until a clock says so, and watching takes some of that time",
+            hint="let it do a set number of rounds for profiling, as many as it has time for when it runs by itself",
+        )
 
 
 def is_known(work: Sequence[float], time_s: Sequence[float], taken_s: float = 0.0) -> bool:
@@ -150,6 +183,7 @@ def _together(
     join: StepJoin,
     bare_s: list[float],
     work: list[Work],
+    all_work: list[Work],
     device: str,
 ) -> VaryingSteps:
     traces = traces_of(join.finish(), join.variants, device=device, bare_s=mean_samples(bare_s), warmup_s=[])
@@ -157,12 +191,11 @@ def _together(
     explained = _explained(traces, times)
     latency_s = fmean(bare_s)
     traces = [replace(trace, unexplained_share=abs(latency_s - explained) / latency_s) for trace in traces]
-    figures = _figures(work)
     variation = Variation(
         steps=len(bare_s),
         distinct=len(traces),
-        work_deviation=_deviation(figures),
-        work_error=_half_width(figures),
+        work_deviation=_deviation(_figures(all_work)),
+        work_error=_half_width(_figures(work)),
         time_deviation=_deviation(bare_s),
         time_error=_half_width(bare_s),
     )

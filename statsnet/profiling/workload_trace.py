@@ -12,11 +12,14 @@ import torch
 
 from statsnet.measure.task import Context, Progress
 from statsnet.profiling.alike import StepsVary
-from statsnet.profiling.capture import capture_step
+from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.compiled_step import trace_compiled_step
+from statsnet.profiling.distributed import alone
+from statsnet.profiling.draws import prepared
+from statsnet.profiling.laps import LONGEST_S, LOOK_SHARE, Lap, has_own_optimizer, look_for_laps, plain_values
 from statsnet.profiling.representatives import Representative, Work, choose
 from statsnet.profiling.step_trace import StepTrace
-from statsnet.profiling.trace import timed, trace_step
+from statsnet.profiling.trace import captured, timed, trace_step
 from statsnet.profiling.varying import VaryingSteps, trace_varying
 from statsnet.signatures.measurement import Variation
 from statsnet.signatures.model import InputSample
@@ -26,6 +29,10 @@ from statsnet.workloads.trees import data_bytes
 
 IN_ONE_PIECE = frozenset({"compile", "graphs"})
 """Settings under which a step runs in one piece (see compiled_step.py)."""
+
+
+WORTH_A_LOOK = 10
+"""So many steps are worth looking at, at least."""
 
 
 def in_one_piece(setting: Setting) -> bool:
@@ -161,19 +168,41 @@ class _Tracer:
             return self._step(index)
 
     def trace(self, steps: tuple[int, ...], warmup: int, repeats: int, min_time_s: float) -> StepTrace | VaryingSteps:
+        before = plain_values(self._step)
         try:
-            return self.alike(steps, warmup, repeats, min_time_s, may_vary=True)
+            trace = self.alike(steps, warmup, repeats, min_time_s, may_vary=True)
+            if (lap := self._lap(steps, before, LOOK_SHARE * min_time_s, trace.latency_s)) is None:
+                return trace
+            if lap.settles:
+                return self.alike(steps, warmup, repeats, min_time_s)
         except StepsVary:
-            return trace_varying(
-                self.run,
-                device=self._kind,
-                prepare=self._step.prepare,
-                phases=self._phases,
-                inputs=steps,
-                between=self._between,
-                report=self._report,
-                min_time_s=min_time_s,
-            )
+            lap = self._lap(steps, before, LOOK_SHARE * min_time_s)
+        return trace_varying(
+            self.run,
+            device=self._kind,
+            prepare=self._step.prepare,
+            phases=self._phases,
+            inputs=steps,
+            between=self._between,
+            report=self._report,
+            min_time_s=min_time_s,
+            known=lap,
+        )
+
+    def _lap(self, steps: tuple[int, ...], before: list[Any], look_s: float = 0.0, step_s: float = 0.0) -> Lap | None:
+        """How steps differ from one another, if something tells that the model may count them, or `look_s` are enough
+        to see many steps of `step_s`."""
+        counts = self._step.renewal.changes_state or has_own_optimizer(self._step)
+        counts = counts or plain_values(self._step) != before
+        if not alone() or not (counts or look_s > WORTH_A_LOOK * step_s):
+            return None
+        turn = Successive(self.run, itertools.cycle(steps), self._step.prepare)
+        first = Successive(self.run, itertools.repeat(steps[0]), self._step.prepare)
+        longest_s = LONGEST_S if counts else look_s
+        return look_for_laps(self._step, self._captured(turn), self._captured(first), longest_s)
+
+    def _captured(self, turn: Successive) -> Callable[[int], list[OpCall]]:
+        return lambda draw: captured(prepared(turn, draw), device=self._kind, phases=self._phases)
 
     def alike(
         self, steps: tuple[int, ...], warmup: int, repeats: int, min_time_s: float, may_vary: bool = False

@@ -59,6 +59,14 @@ class BuiltWorkload:
         """Whether an embedding of the model gives sparse gradients."""
         return any(getattr(module, "sparse", False) is True for module in self.model.modules())
 
+    @property
+    def whole(self) -> torch.nn.Module:
+        """The model; in training with its loss, if that is a module: it may have parameters and state."""
+        import torch
+
+        is_part = self.mode == "training" and isinstance(self.loss, torch.nn.Module)
+        return torch.nn.ModuleList([self.model, self.loss]) if is_part else self.model  # type: ignore[list-item]
+
     def places_of(self, index: int) -> list[int]:
         """Which entries of `inputs` the step of this number runs on: one, several with gradient accumulation."""
         return [(index * self.accumulation + i) % len(self.inputs) for i in range(self.accumulation)]
@@ -214,6 +222,8 @@ def _place(
             if dtype is not None and (found := model_dtypes(made.model, all_tensors(made.inputs))):
                 cast = Cast(next(iter(found)), getattr(torch, dtype))
             made.model._apply(place)  # as `Module.to`, but each tensor may get a dtype of its own
+            if isinstance(made.loss, torch.nn.Module):
+                made.loss._apply(place)
             set_mode(made.model, mode)
             inputs = map_tensors(made.inputs, lambda tensor: _without_history(place(tensor)))
     except torch.OutOfMemoryError as error:

@@ -1,6 +1,7 @@
 """What a step changes of its inputs and of its model's own state, put back before the next step.
 
-A step that appends to a cache, pops a batch or lets a state decay would otherwise be another step each time. Whether
+A step that appends to a cache, pops a batch or lets a state decay would otherwise be another step each time. Where the
+state makes each n-th step another one, it goes on from step to step and is put back after `lap` steps. Whether
 steps change their inputs shows when each input is first used, and what they change of the state in the first two steps:
 nothing is copied afterwards if they change nothing.
 """
@@ -34,11 +35,14 @@ class Renewal:
         self._not_used = set(range(len(built.inputs)))
         self._watched: tuple[Inputs, list[Any]] | None = None
         self._states: list[dict[Place, list[Any]]] = []
-        self._structure = _as_built(built.model)
+        self._structure = _as_built(built.whole)
         small = [tensor for tensor in all_tensors([*self._structure.values()]) if is_small(tensor)]
         with _unseen():
             self._values = dict(zip(map(id, small), self._copied(small), strict=True))
         self._kept: list[_Kept] = []
+        self.lap = 1
+        self._in_lap = 0
+        self._settled = False
         if holds_iterator(built.inputs):
             raise WorkloadError(
                 f"an input of '{built.label}' is an iterator",
@@ -56,6 +60,22 @@ class Renewal:
         """Whether steps change what the model holds beside its parameters."""
         return bool(self._kept)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the state that is put back is not that which the model was built with."""
+        return self._settled
+
+    def start_again(self) -> None:
+        """Put the state back before the next step."""
+        self._in_lap = self.lap
+
+    def settle(self) -> None:
+        """From now on the state is put back to what it is now."""
+        with _unseen():
+            self._look()
+            self._kept = [kept.as_it_is() for kept in self._kept]
+            self._settled = True
+
     def batches(self, index: int) -> Inputs:
         """What the step of this number runs on. To be called before each step, outside of its time."""
         with _unseen():
@@ -64,8 +84,11 @@ class Renewal:
     def _batches(self, index: int) -> Inputs:
         self._look()
         self._steps += 1
-        for kept in self._kept:
-            kept.put_back()
+        if self._in_lap >= self.lap:
+            self._in_lap = 0
+            for kept in self._kept:
+                kept.put_back()
+        self._in_lap += 1
         batches, places = self._built.inputs_of(index), set(self._built.places_of(index))
         if not self._changes_inputs and self._not_used.isdisjoint(places):
             return batches
@@ -83,7 +106,7 @@ class Renewal:
             self._changes_inputs = not same_state(before, state_of(batches))
         if self._steps > 2 or len(self._states) > 2:
             return
-        self._states.append(_state(self._built.model))
+        self._states.append(_state(self._built.whole))
         if len(self._states) == 3:
             _, first, second = self._states
             # What only the first step sets up, such as a table of positions, stays.
@@ -129,7 +152,15 @@ class _Kept:
         versions = {id(t): v for t, v in _versions(first.get(place, []))}
         in_place = [t for t, v in _versions(second[place]) if versions.get(id(t), v) != v]
         held = {id(tensor) for tensor in all_tensors(value)}
-        return cls(place, value, [(t, values.get(id(t), t).detach().clone()) for t in in_place if id(t) in held])
+        before = [(t, values.get(id(t), t)) for t in in_place if id(t) in held]
+        # What the first step has resized stays so.
+        return cls(place, value, [(t, (b if b.shape == t.shape else t).detach().clone()) for t, b in before])
+
+    def as_it_is(self) -> _Kept:
+        """The same place, with what it holds now."""
+        module, name = self.place
+        value = copied(getattr(module, name, _NOT_THERE), lambda t: t)
+        return _Kept(self.place, value, [(t, t.detach().clone()) for t in all_tensors(value)])
 
     def put_back(self) -> None:
         import torch
@@ -137,7 +168,10 @@ class _Kept:
         module, name = self.place
         for tensor, content in self.contents:
             with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
-                tensor.copy_(content)
+                if tensor.shape == content.shape:
+                    tensor.copy_(content)
+                else:  # a step has resized it
+                    tensor.data = content.clone()
         if self.value is not _NOT_THERE:
             setattr(module, name, copied(self.value, lambda t: t))
         elif name in vars(module) or name in getattr(module, "_buffers", ()):  # not where only its class has one

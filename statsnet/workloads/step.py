@@ -199,7 +199,7 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
     torch.set_grad_enabled(True)  # a file that is otherwise used for inference may have switched them off
     renewal = Renewal(built)  # before the model first runs
     loss = _first_run(built)
-    parameters = [parameter for parameter in parameters_of(built.model) if parameter.requires_grad]
+    parameters = [parameter for parameter in parameters_of(built.whole) if parameter.requires_grad]
     if not parameters:
         has_some = bool(parameters_of(built.model))
         raise WorkloadError(

@@ -44,6 +44,11 @@ class Stepper:
             )
 
     @property
+    def parts(self) -> list[Any]:
+        """All that steps."""
+        return [*self._optimizers, *self._schedulers]
+
+    @property
     def needs_closure(self) -> bool:
         """Whether the optimizer itself runs forward and backward, as LBFGS does."""
         return bool(self._closures)

@@ -180,7 +180,8 @@ def _content(tensor: torch.Tensor) -> bytes | None:
     digest = hashlib.blake2b()
     try:
         for part in parts_of(tensor):
-            digest.update(part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+            copy = part.detach().cpu().clone(memory_format=torch.contiguous_format)  # NumPy's could not be resized
+            digest.update(copy.flatten().view(torch.uint8).numpy().tobytes())
     except (RuntimeError, TypeError):  # without data, or of a class or a type that shows none
         return None
     return digest.digest()

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import changing_models
@@ -37,7 +38,7 @@ from statsnet.profiling import varying
 from statsnet.profiling.alike import Alike, StepsVary
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.profiling.trace import captured
-from statsnet.profiling.varying import is_known, mean_samples, trace_varying
+from statsnet.profiling.varying import check_unaffected, is_known, mean_samples, trace_varying
 from statsnet.signatures.statistics import agree
 from statsnet.workloads import Successive, build, make_step
 
@@ -93,6 +94,23 @@ def test_weights_that_a_layer_keeps_in_a_list_are_no_state_of_its_own() -> None:
     for index in range(4):
         step(index)
     assert not step.renewal.changes_state
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_a_buffer_that_the_first_step_gives_a_size_keeps_it(mode: str) -> None:
+    step = make_step(build(f"{changing_models.__file__}:resizing", mode=mode))
+    for index in range(5):
+        step(index)
+    step.prepare(0)
+    assert step.built.model.range.shape == (WIDTH,)
+
+
+@pytest.mark.parametrize(("more_calls", "is_refused"), [(0.0, False), (0.05, False), (0.5, True), (-0.5, False)])
+def test_steps_that_do_more_when_they_are_watched_less_are_refused(more_calls: float, is_refused: bool) -> None:
+    """By chance each of eight rounds has up to a tenth more or less."""
+    rounds = [more_calls + 0.1 * (-1) ** i for i in range(8)]
+    with pytest.raises(ModelError, match="50% more calls") if is_refused else nullcontext():
+        check_unaffected(rounds)
 
 
 def test_iterators_are_refused() -> None:

@@ -164,3 +164,63 @@ def recurrent() -> Any:
             return super().forward(rows)[0]
 
     return Last(WIDTH, WIDTH), torch.randn(2, WIDTH)
+
+
+def every_fourth(counter: str = "attribute") -> Any:
+    """Its layer runs once, and in every fourth step once more."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        if counter == "buffer":
+            self.count.add_(1)
+        elif counter == "dictionary":
+            self.count["steps"] += 1
+        else:
+            self.count += 1
+        count = self.count["steps"] if counter == "dictionary" else self.count
+        x = self.linear(x)
+        return self.linear(x) if count % 4 == 0 else x
+
+    counts: dict[str, Any] = {"attribute": 0, "buffer": torch.tensor(0), "dictionary": {"steps": 0}}
+    return Calls(run, count=counts[counter]), (torch.randn(4, WIDTH),)
+
+
+class EveryFourth(torch.optim.SGD):
+    """Accumulates gradients over four steps."""
+
+    count = 0
+
+    def step(self, closure: Any = None) -> Any:
+        self.count += 1
+        return super().step() if self.count % 4 == 0 else None
+
+
+def accumulating() -> Any:
+    model = nn.Linear(WIDTH, WIDTH)
+    return {"model": model, "inputs": torch.randn(4, WIDTH), "optimizer": EveryFourth}
+
+
+def averaging_weights() -> Any:
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.mean.update_parameters(self.linear)
+        return self.linear(x)  # type: ignore[no-any-return]
+
+    model = Calls(run)
+    model.mean = AveragedModel(model.linear, multi_avg_fn=get_ema_multi_avg_fn(0.9)).requires_grad_(False)
+    return model, (torch.randn(4, WIDTH),)
+
+
+def resizing() -> Any:
+    """Its first step gives an empty buffer a size, as an observer's does. torch cannot resize what NumPy holds."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        if not self.range.numel():
+            self.range.resize_(WIDTH).zero_()
+        self.range.add_(x.detach().amax(0))
+        return self.linear(x) + self.range  # type: ignore[no-any-return]
+
+    model = Calls(run)
+    model.register_buffer("range", torch.empty(0))
+    return model, (torch.randn(4, WIDTH),)

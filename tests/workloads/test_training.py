@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from statsnet.errors import WorkloadError  # noqa: E402
+from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
 from statsnet.workloads.losses import own_loss  # noqa: E402
 from statsnet.workloads.stepping import Stepper  # noqa: E402
@@ -56,6 +57,19 @@ def _several(parameters):
 
 def _lbfgs(parameters):
     return torch.optim.LBFGS(parameters, lr=1e-3, max_iter=3)
+
+class Margin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.classes = nn.Parameter(torch.randn(5, 2))
+        self.seen = []
+
+    def forward(self, outputs):
+        self.seen.append(outputs.detach())
+        return (outputs @ self.classes.t()).logsumexp(1).mean() + torch.cat(self.seen).mean()
+
+def margin():
+    return {"model": _net(), "args": (torch.randn(3, 6),), "loss": Margin()}
 
 class Ascending(torch.optim.SGD):
     def step(self, closure=None):
@@ -262,6 +276,20 @@ def test_what_has_no_step_is_refused_before_anything_runs(models: str) -> None:
     both = [torch.optim.LBFGS([layer.weight]), torch.optim.SGD([layer.bias])]
     with pytest.raises(WorkloadError, match="LBFGS needs a closure"):
         Stepper(both, layer.parameters())
+
+
+def test_a_loss_with_parameters_and_state_is_a_part_of_the_model(models: str) -> None:
+    built = build(f"{models}:margin", mode="training", dtype="float64")
+    assert isinstance(built.loss, nn.Module)
+    before = built.loss.classes.detach().clone()
+    step = make_step(built, optimizer="sgd_momentum")
+    for index in range(6):
+        step(index)
+    assert before.dtype == torch.float64
+    assert not torch.equal(before, built.loss.classes)
+    assert len(built.loss.seen) < 4  # all steps after the second begin with the same
+    memory = memory_record(built.whole, built.inputs_of(0), lambda: step(0), device="cpu", optimizer=step.optimizer)
+    assert memory["parameter_count"] == 6 * 6 + 6 + 6 * 2 + 2 + 5 * 2
 
 
 def test_an_accumulated_step_takes_several_batches_and_one_optimizer_call(models: str) -> None:

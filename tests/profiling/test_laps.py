@@ -1,0 +1,93 @@
+"""What a model does in every n-th step alone is averaged into its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import changing_models
+import pytest
+from changing_models import accumulating, averaging_weights, counting, every_fourth, random_layer
+
+from statsnet.errors import WorkloadError
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.laps import Lap, lap_of
+from statsnet.profiling.tasks import Profile, ProfileWorkload
+
+
+def profiled(factory: object, mode: str = "inference", device: str = "cpu", **overrides: str) -> Profile:
+    target = f"{changing_models.__file__}:{factory.__name__}"  # type: ignore[attr-defined]
+    model = Model(target=target, mode=mode, overrides=overrides)
+    return ProfileWorkload(model=model, device=device, min_time_s=0.0, repeats=2).run(Context())
+
+
+def products(profile: Profile) -> float:
+    return sum(c.calls for c in profile.signature.clusters if c.op == "aten.addmm.default")
+
+
+def of(order: Sequence[int]) -> Lap:
+    """A lap of such steps, the n-th of which has n calls."""
+    call = OpCall(op="aten.relu.default", phase="forward", args=[], outputs=[])
+    return lap_of(lambda step: [call] * order[step], range(len(order)))
+
+
+@pytest.mark.parametrize(("order", "begin", "period", "returns"), [
+    ([1, 1, 1, 1, 1, 1], 0, 1, False),
+    ([1, 2, 1, 2, 1], 0, 2, True),
+    ([1, 1, 1, 2, 1, 1, 1, 2, 1], 0, 4, True),
+    ([3, 1, 2, 1, 2, 1, 2], 1, 2, True),
+    ([1, 2, 2, 2, 2, 2], 1, 1, False),
+    ([1, 1, 2, 1, 1, 1, 1, 1], 0, None, True),
+    ([1, 2, 3, 4, 5, 6], 0, None, False),
+])  # fmt: skip
+def test_steps_repeat_themselves_or_go_on(order: list[int], begin: int, period: int | None, returns: bool) -> None:
+    found = of(order)
+    assert (found.begin, found.period, found.returns) == (begin, period, returns)
+    assert found.settles == (order == [1, 2, 2, 2, 2, 2])
+
+
+def test_a_period_is_averaged_and_no_more() -> None:
+    assert [(len(each.calls), each.times) for each in of([1, 1, 1, 2, 1, 1, 1, 2, 1, 1]).averaged()] == [(1, 3), (2, 1)]
+
+
+def test_a_model_that_fails_on_the_way_ends_the_lap() -> None:
+    def capture(draw: int) -> list[OpCall]:
+        if draw == 3:
+            raise WorkloadError("the cache is full")
+        return []
+
+    assert lap_of(capture, range(9)).order == [0, 0, 0]
+
+
+@pytest.mark.parametrize("counter", ["attribute", "buffer", "dictionary"])
+def test_what_every_fourth_step_does_counts_a_quarter(counter: str) -> None:
+    found = profiled(every_fourth, counter=counter)
+    assert products(found) == 1.25
+    assert found.signature.measurements[0].variation is not None
+    assert found.signature.measurements[0].unmatched_calls == 0
+
+
+def test_so_does_what_an_optimizer_does() -> None:
+    found = profiled(accumulating, "training")
+    updates = [c for c in found.signature.clusters if c.phase == "optimizer" and c.op == "aten.add_.Tensor"]
+    assert sum(c.calls for c in updates) == 2 / 4  # the weight and the bias
+
+
+@pytest.mark.parametrize(("factory", "calls"), [(every_fourth, 1.25), (counting, 1.5)])
+def test_without_times_too(factory: object, calls: float) -> None:
+    assert products(profiled(factory, device="meta")) == calls
+
+
+def test_what_the_first_step_alone_does_is_left_out() -> None:
+    """A mean of weights begins with a copy of them."""
+    found = profiled(averaging_weights, "training")
+    assert [c.calls for c in found.signature.clusters if "lerp" in c.op] == [1]
+    assert found.signature.measurements[0].variation is None
+    assert any("in its first steps" in note for note in found.notes)
+
+
+def test_without_times_chance_is_averaged() -> None:
+    found = profiled(random_layer, device="meta")
+    assert products(found) == pytest.approx(1.5, abs=0.3)
+    assert any("steps are not alike: the average of 40" in note for note in found.notes)
