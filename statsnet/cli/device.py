@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from statsnet.errors import UsageError
 from statsnet.measure.at_hand import check_counters, require_device
 
 if TYPE_CHECKING:
-    from statsnet.devices.tables.row import TableRow
+    from statsnet.devices.tables.reading import Tables
 
 
 @click.group(short_help="Record a device, to make proxies for it elsewhere.")
@@ -67,7 +68,9 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
 @device.command("import", short_help="Make a record from published tables and recordings.")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--device", "name", required=True, metavar="NAME", help="Which of the sources' devices.")
-@click.option("--keep-doubtful", is_flag=True, help="Also use what is known to be measured badly.")
+@click.option(
+    "--keep-doubtful", is_flag=True, help="Also use what is known to be measured badly, or seems to be in another unit."
+)
 @click.option("-o", "--output", "path", metavar="FILE", help="Where to write the record (default: NAME.json.gz).")
 @options.sandbox
 def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str | None) -> None:
@@ -86,42 +89,42 @@ def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str 
 
     with output.progress() as show:
         show(Progress(stage="reading"))
-        rows, notes = _read([Path(source) for source in sources], name)
-        there = {d for row in rows for d in row.time_s}
+        found = _read([Path(source) for source in sources], name)
+        there = {d for row in found.rows for d in row.time_s}
         device = measured_device(name, there)
+        if device in found.wrong and not keep_doubtful:
+            raise found.wrong[device]
         target = Path(path or f"{device}.json.gz")
         output.check_folder(target.parent)
-        record = build_record(rows, device, keep_doubtful=keep_doubtful, report=show)
+        record = build_record(found.rows, device, keep_doubtful=keep_doubtful, report=show)
     save_record(target, record)
-    output.print_notes(notes)
+    output.print_notes(found.notes)
     from statsnet.reporting.device import record_report
 
     output.print_report(record_report(record))
     output.print_written(str(target))
 
 
-def _read(sources: list[Path], name: str) -> tuple[list[TableRow], list[str]]:
+def _read(sources: list[Path], name: str) -> Tables:
     """Rows of all sources, and what was left out of them. Raises UsageError if there are none."""
     from statsnet.devices.recording_rows import is_recording, read_recordings
-    from statsnet.devices.tables.reading import read_all
+    from statsnet.devices.tables.reading import Tables, read_all
 
     recordings = [source for source in sources if is_recording(source)]
     tables = [source for source in sources if not is_recording(source)]
-    rows: list[TableRow] = []
-    notes: list[str] = []
-    if tables:
-        read = read_all(tables)
-        rows, notes = [*read.rows], [*read.notes]
+    found = read_all(tables) if tables else Tables(rows=(), notes=())
     if recordings:
         recorded = read_recordings(recordings, name)
-        rows, notes = [*rows, *recorded.rows], [*notes, *recorded.notes]
-    if not rows:
+        found = replace(found, rows=(*found.rows, *recorded.rows), notes=(*found.notes, *recorded.notes))
+    if not found.rows:
+        for error in found.wrong.values():
+            raise error
         raise UsageError(
             "the sources hold no operator with a time",
-            cause="; ".join(notes) or "they are of whole models",
+            cause="; ".join(found.notes) or "they are of whole models",
             hint="docs/how-to/absent-device.md says what a table and a recording must hold",
         )
-    return rows, notes
+    return found
 
 
 @device.command("list", short_help="Recorded devices.")

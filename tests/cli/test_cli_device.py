@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,20 @@ def test_a_record_needs_profiles(failing: Callable[..., str], here: Path) -> Non
 
 
 def test_a_record_from_tables(cli: Cli, here: Path, failing: Callable[..., str]) -> None:
-    """Two folders hold one device's operators; the record is found by a part of its name, or as a file."""
+    """Two folders hold one device's operators; the record is found by a part of its name, or as a file. Another
+    device's times are in another unit: it alone is refused."""
     lines = plain_table(gemm_rows(40)).splitlines()
     write_table(here / "a", "t.csv", "\n".join(lines[:20]) + "\n")
     write_table(here / "b", "t.csv.gz", "\n".join([lines[0], *lines[20:]]) + "\n")
+    slow = [replace(r, time_s={d: 1e3 * t for d, t in r.time_s.items()}) for r in gemm_rows(400, device="nvidia-v100")]
+    write_table(here / "a", "other.csv", plain_table(slow))
     target = "db/devices/acme-one.json.gz"
     made = cli("device", "import", "a", "b", "--device", "acme one", "-o", target)
     assert made.returncode == 0, made.stderr
+    assert "times of nvidia-v100 in" in made.stderr, "which nobody asked for"
+    refused = failing("device", "import", "a", "--device", "v100", "-o", "v100.json", code=1)
+    assert "not in the unit" in refused and "convert the table" in refused
+    assert not (here / "v100.json").exists()
     assert "40 measured" in made.stdout and "gemm" in made.stdout and "no table has" in made.stdout
     shown = cli("device", "show", "acme", "--profiles", "db")
     assert shown.stdout == cli("device", "show", target).stdout
@@ -98,6 +106,13 @@ def test_a_dtype_is_for_devices_that_tables_recorded(failing: Callable[..., str]
         ("operator,dtype,device,time_us,m,n\ngemm,fp32,z80,5,1,1\n", 2, "gemm lacks k"),
         ("operator,dtype,device,time_us,m,n,k\ngemm,fp32,z80,0,1,1,1\n", 2, "zero, negative"),
         ("operator,dtype,device,time_us,m,n,k\ngemm,fp32,z80,5,1,1,1\n", 2, "too few"),
+        ("operator,dtype,device,time_s,m,n,k\ngemm,fp32,z80,4e6,4096,4096,4096\n", 1, "not in the unit"),
+        (
+            "operator,dtype,device,time_us,m,n,k\n"
+            + "".join(f"gemm,fp32,z80,0.0005,4096,4096,{k}\n" for k in range(4096, 4126)),
+            1,
+            "30 of 30 times are shorter than any device could be",
+        ),
     ],
 )
 def test_tables_that_make_no_record(

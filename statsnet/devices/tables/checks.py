@@ -43,10 +43,8 @@ def fault_of(row: TableRow) -> str:
 
 
 def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterator[TableRow]:
-    """The rows without times that are beyond any device, which are counted.
-
-    Raises FileFormatError if more than WRONG_SHARE of a device's times are, or if they are in another unit.
-    """
+    """The rows without times that are beyond any device, which are counted. If more than WRONG_SHARE of a device's
+    times are, or if they are in another unit, the tally is told: nobody may want this device."""
     seen: Counter[str] = Counter()
     fast: Counter[str] = Counter()
     units: dict[str, Units] = {}
@@ -69,11 +67,12 @@ def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterat
             yield row
     for device, count in fast.items():
         if count > WRONG_SHARE * seen[device] and seen[device] >= FEW:
-            raise _wrong_unit(path, device, f"{count} of {seen[device]} times are shorter than any device could be")
+            why = f"{count} of {seen[device]} times are shorter than any device could be"
+            tally.wrong.setdefault(device, _wrong_unit(path, device, why))
         tally.drop(path, "the time is shorter than any device could be", count)
     for device, unit in units.items():
         for fault in unit.faults():
-            raise _wrong_unit(path, device, fault)
+            tally.wrong.setdefault(device, _wrong_unit(path, device, fault))
 
 
 def _wrong_unit(path: Path, device: str, why: str) -> FileFormatError:

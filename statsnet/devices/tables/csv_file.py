@@ -24,17 +24,19 @@ Record = dict[str, str]
 
 @dataclass(slots=True)
 class Tally:
-    """Cells and rows that were left out, by file and reason."""
+    """Cells and rows that were left out, by file and reason; and what is wrong with all times of a device."""
 
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    wrong: dict[str, FileFormatError] = field(default_factory=dict)
 
     def drop(self, path: Path, why: str, count: int = 1) -> None:
         self.dropped[(path.name, why)] += count
 
     def notes(self) -> list[str]:
         """One sentence for each file and reason."""
-        return [f"{name}: {n} {'value was' if n == 1 else 'values were'} left out: {why}"
-                for (name, why), n in sorted(self.dropped.items())]  # fmt: skip
+        dropped = [f"{name}: {n} {'value was' if n == 1 else 'values were'} left out: {why}"
+                   for (name, why), n in sorted(self.dropped.items())]  # fmt: skip
+        return dropped + [f"{self.wrong[device].message}: {self.wrong[device].cause}" for device in sorted(self.wrong)]
 
 
 def _no_rows(_path: Path, _tally: Tally) -> Iterator[TableRow]:

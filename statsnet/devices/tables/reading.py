@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from statsnet.devices.tables import aiconfigurator, deepbench, llmservingsim, miopen, neusight, plain, vidur
@@ -28,17 +28,18 @@ Keep = Callable[[TableRow], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What some tables say. `notes` has a sentence for whatever was left out."""
+    """What some tables say. `notes` has a sentence for whatever was left out, `wrong` an error for each device whose
+    times cannot be in the unit that its columns say."""
 
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...]
+    wrong: Mapping[str, FileFormatError] = field(default_factory=dict)
 
 
 def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
     """The tables in `paths` (files, or folders of files); of their rows those that `keep` says, all by default.
 
-    Raises UsageError if a path is missing or no table is found, FileFormatError for a damaged table or one whose times
-    cannot be in the unit that its columns say.
+    Raises UsageError if a path is missing or no table is found, FileFormatError for a damaged table.
     """
     tally, merged = Tally(), Merged()
     skipped: list[str] = []
@@ -63,7 +64,7 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
     read = tuple(merged.rows())
     notes = tally.notes() + _never_asked(read)
     notes += [f"not read, no table of operators: {', '.join(sorted(skipped))}"] if skipped else []
-    return Tables(rows=read, notes=tuple(notes))
+    return Tables(rows=read, notes=tuple(notes), wrong=tally.wrong)
 
 
 def _never_asked(rows: Sequence[TableRow]) -> list[str]:
