@@ -28,6 +28,8 @@ LONGEST_S = 10.0
 """No further step is looked at after this time, where something tells that the model counts its steps."""
 LOOK_SHARE = 0.15
 """Else so much of the time that a measurement takes is spent on it: a closure may count, or a library."""
+FEWEST_STEPS = 12
+"""After fewer steps, chance looks like a period too often."""
 MOST_ENTRIES = 100
 """A longer container is no counter."""
 
@@ -79,9 +81,15 @@ class Lap:
             self.variants[number].times = within.count(number)
         return [self.variants[number] for number in sorted(set(within))]
 
+    def repeats(self, other: Lap) -> bool:
+        """Whether both go on in the same way, so that neither does by chance."""
+        return (self.begin, self.period, self.returns) == (other.begin, other.period, other.returns)
 
-def lap_of(capture: Callable[[int], list[OpCall]], draws: Iterable[int], longest_s: float = LONGEST_S) -> Lap:
-    """Capture successive steps, each at its draw of random numbers. A model that fails on the way ends the lap."""
+
+def lap_of(capture: Callable[[int], list[OpCall]], draws: Iterable[int], longest_s: float | None = None) -> Lap:
+    """Capture successive steps, each at its draw of random numbers, for LONGEST_S unless it is said how long. A model
+    that fails on the way ends the lap."""
+    longest_s = LONGEST_S if longest_s is None else longest_s
     variants: list[Variant] = []
     order: list[int] = []
     begin = time.perf_counter()
@@ -102,7 +110,7 @@ def look_for_laps(
     step: Step,
     capture: Callable[[int], list[OpCall]],
     capture_first: Callable[[int], list[OpCall]],
-    longest_s: float = LONGEST_S,
+    longest_s: float | None = None,
 ) -> Lap | None:
     """The steps of a model that does something in every n-th step alone, or other things at first; None if its steps
     are alike, or only go on from one another, as a cache grows. `capture` goes through the inputs, `capture_first`
@@ -115,9 +123,11 @@ def look_for_laps(
     renewal.lap = MOST_STEPS + 1
     renewal.start_again()
     found = lap_of(capture, range(MOST_STEPS), longest_s)
-    if found.period is None and found.returns and renewal.changes_state:  # chance and inputs make steps return, too
+    if found.varies:  # chance and inputs make steps differ, too
         renewal.start_again()
-        found = found if lap_of(capture_first, [0] * len(found.order)).returns else Lap(variants=(), order=())
+        again = lap_of(capture_first, [0] * len(found.order), longest_s)
+        if len(found.order) < FEWEST_STEPS or not found.repeats(again):
+            found = Lap(variants=(), order=())
     goes_on = found.returns or found.settles
     if goes_on and found.begin:
         renewal.start_again()

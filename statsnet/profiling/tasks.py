@@ -142,7 +142,8 @@ class ProfileWorkload(CountableTask[Profile]):
                     total = sum(each.times for each in steps)
                     traces[i] = [StepTrace.counted(each.calls) for each in steps]
                     shares[i] = [one.stands_for * each.times / total for each in steps]
-                    notes = [f"steps are not alike: the average of {total} is given, {len(steps)} of them distinct"]
+                    if len(steps) > 1:
+                        notes = [f"steps are not alike: the average of {total} is given, {len(steps)} of them distinct"]
         signature = build_signature(
             list(chain.from_iterable(traces)),
             memory=memory or self._counted(built, step, largest)[1],

@@ -42,8 +42,9 @@ RECOVERY_S = 0.03
 LONG_STEP_S = 0.15
 """What a profiler session leaves behind takes RECOVERY_S, which is little in a longer step."""
 
-LITTLE = 0.005
-"""If recording adds less than this share to a long step, profiled steps are bare steps, too: no others run for that."""
+LITTLE, ALIKE = 0.005, 0.02
+"""If recording adds less than the first share to a long step, and a bare and a profiled one differ by less than the
+second, further profiled steps are bare steps, too: no others run for that."""
 
 
 def trace_step(
@@ -64,7 +65,7 @@ def trace_step(
     """Warm up, capture one step, then bare and profiled steps in turn.
 
     At least `repeats` of each, or FEWEST that agree, and more until they have run for `min_time_s` together, or the
-    step's time is known to PRECISE. Long steps on a CPU to which recording adds little are both at once. The steps take
+    step's time is known to PRECISE. Long steps on a CPU to which recording adds little are both at once. Steps take
     the input numbers in `inputs` in turn. These inputs must have the same shapes, so that the calls correspond one by
     one, but may hold different indices, so that an embedding's rows are not still cached from the step before;
     `prepare` makes one ready, outside of the steps' times. The captured step runs inside `while_capturing()`, which may
@@ -100,14 +101,21 @@ def trace_step(
 
     is_long = agreed(warmup_s[-1] > LONG_STEP_S)
 
+    are_alike = False
+
     def both() -> tuple[float, Timeline]:
+        nonlocal are_alike
+        if are_alike:
+            line = profiled()
+            return line.step_s - overhead_s * line.events, line
         if not is_long:
             _recover(run)
-            return run(), profiled()
-        line = profiled()
-        recording_s = overhead_s * line.events
-        is_bare = device == "cpu" and alone() and recording_s < LITTLE * line.step_s
-        return line.step_s - recording_s if is_bare else run(), line
+        bare_s, line = run(), profiled()
+        if is_long and device == "cpu" and alone():
+            recording_s = overhead_s * line.events
+            is_near = abs(line.step_s - recording_s - bare_s) < ALIKE * bare_s
+            are_alike = is_near and recording_s < LITTLE * line.step_s
+        return bare_s, line
 
     # The first session of a step allocates the memory that later ones reuse.
     if alike:

@@ -92,7 +92,8 @@ def trace_varying(
     work: list[Work] = []
     bare_s: list[float] = []
     unseen: list[Unseen] = []
-    more_calls: list[float] = []
+    captured_calls: list[int] = []
+    more_calls: list[int] = []
     by: type[CaptureMode] = CaptureMode
     skip = Random(0)
     begin = time.perf_counter()
@@ -131,8 +132,8 @@ def trace_varying(
         if not lap:
             join.add_captured(calls)
         unseen.append(unseen_of(events, calls))
-        profiled_calls = join.add_profiled(events)
-        more_calls.append(profiled_calls / max(sum(not call.metadata for call in calls), 1) - 1)
+        captured_calls.append(sum(not call.metadata for call in calls))
+        more_calls.append(join.add_profiled(events) - captured_calls[-1])
         work.append(Work.mean(lap_work) if lap else Work.of(calls))
         bare_s.append(step_s)
         report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
@@ -142,20 +143,21 @@ def trace_varying(
         if enough and is_known(_figures(work), bare_s, taken_s) and not lacks_steps:
             break
     if not lap:
-        check_unaffected(more_calls)
+        check_unaffected(captured_calls, more_calls)
     # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
     repeatable = bool(lap) or len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
     largest(unseen if repeatable else [each.beside_operators for each in unseen]).check()
     return _together(join, bare_s, work, lap_work or work, device)
 
 
-def check_unaffected(more_calls: Sequence[float]) -> None:
-    """Raise ModelError if profiled steps make more calls than the captured ones before them, as a share of these. Steps
-    that differ by chance make as many on average."""
+def check_unaffected(captured_calls: Sequence[int], more_calls: Sequence[int]) -> None:
+    """Raise ModelError if profiled steps make more calls than the captured ones before them. Steps that differ by
+    chance make as many on average."""
+    usual = max(fmean(captured_calls), 1.0)
     error = student_t(len(more_calls) - 1) * stdev(more_calls) / math.sqrt(len(more_calls))
-    if fmean(more_calls) - error > MOST_MORE_CALLS:
+    if fmean(more_calls) - error > MOST_MORE_CALLS * usual:
         raise ModelError(
-            f"a step makes {fmean(more_calls):.0%} more calls when less of it is watched",
+            f"a step makes {fmean(more_calls) / usual:.0%} more calls when less of it is watched",
             cause="the model works until a clock says so, and watching takes some of that time",
             hint="let it do a set number of rounds for profiling, as many as it has time for when it runs by itself",
         )

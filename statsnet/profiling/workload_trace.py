@@ -16,7 +16,7 @@ from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.compiled_step import trace_compiled_step
 from statsnet.profiling.distributed import alone
 from statsnet.profiling.draws import prepared
-from statsnet.profiling.laps import LONGEST_S, LOOK_SHARE, Lap, has_own_optimizer, look_for_laps, plain_values
+from statsnet.profiling.laps import LOOK_SHARE, Lap, has_own_optimizer, look_for_laps, plain_values
 from statsnet.profiling.representatives import Representative, Work, choose
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.trace import captured, timed, trace_step
@@ -191,14 +191,14 @@ class _Tracer:
 
     def _lap(self, steps: tuple[int, ...], before: list[Any], look_s: float = 0.0, step_s: float = 0.0) -> Lap | None:
         """How steps differ from one another, if something tells that the model may count them, or `look_s` are enough
-        to see many steps of `step_s`."""
+        to see many steps of `step_s`. Not on a GPU: a state that runs past its end would end the process there."""
         counts = self._step.renewal.changes_state or has_own_optimizer(self._step)
         counts = counts or plain_values(self._step) != before
-        if not alone() or not (counts or look_s > WORTH_A_LOOK * step_s):
+        if not alone() or self._kind != "cpu" or not (counts or look_s > WORTH_A_LOOK * step_s):
             return None
         turn = Successive(self.run, itertools.cycle(steps), self._step.prepare)
         first = Successive(self.run, itertools.repeat(steps[0]), self._step.prepare)
-        longest_s = LONGEST_S if counts else look_s
+        longest_s = None if counts else look_s
         return look_for_laps(self._step, self._captured(turn), self._captured(first), longest_s)
 
     def _captured(self, turn: Successive) -> Callable[[int], list[OpCall]]:

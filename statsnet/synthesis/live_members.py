@@ -96,9 +96,18 @@ class LiveMembers:
             return None
         try:
             profile = self._kept(member, again) or self._measured(member, stage, again)
+            if not same_work(profile.signature, pinned) and self._known(pinned):  # its steps may not be as they were
+                profile = self._measured(member, stage, again, looks_again=True)
         except NOT_MEASURED:
             return None
         return profile if same_work(profile.signature, pinned) else None
+
+    def _known(self, signature: Signature) -> Signature | None:
+        """The signature, if it says of the same kind of device what a step does, exactly."""
+        kinds = {m.environment["device"] for m in signature.measurements}
+        varies = any(m.variation for m in signature.measurements)
+        is_known = signature.level == "full" and self.setup.environment["device"] in kinds and not varies
+        return signature if is_known else None
 
     def _kept(self, member: MixMember, again: bool) -> Profile | None:
         """A profile of this member from an earlier mix, in as many steps as its share of this one asks for, or more."""
@@ -107,9 +116,13 @@ class LiveMembers:
         usable = (p for p in found if p is not None and self.speed.has_use_for(p))
         return next(usable, None)
 
-    def _measured(self, member: MixMember, stage: str, again: bool) -> Profile:
+    def _measured(self, member: MixMember, stage: str, again: bool, looks_again: bool = False) -> Profile:
         with self.speed.network_folder() as reference:
-            return self.setup.remember(self._profiling(member, reference, stage, again))
+            kept = self._profiling(member, reference, stage, again)
+            if looks_again:
+                key = self.setup.key(profile_without_known=member.signature.id, again=again, repeats=_repeats(member))
+                kept = replace(kept, key=key, task=replace(self._profile_task(member, reference), known=None))
+            return self.setup.remember(kept)
 
     def _profiling(self, member: MixMember, reference: str | None, stage: str, again: bool) -> Kept[Profile]:
         key, task = self._profile_key(member, _repeats(member), again), self._profile_task(member, reference)
@@ -123,7 +136,7 @@ class LiveMembers:
             min_time_s=min(max(least_s, self.setup.effort.profiled_s * member.weight), most_s),
             repeats=_repeats(member),
             reference_network=reference,
-            known=None if any(m.variation for m in member.signature.measurements) else member.signature,
+            known=self._known(member.signature),
         )
 
     def _profile_key(self, member: MixMember, repeats: int, again: bool) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import changing_models
 import pytest
@@ -11,8 +14,9 @@ from changing_models import accumulating, averaging_weights, counting, every_fou
 from statsnet.errors import WorkloadError
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling import laps
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.laps import Lap, lap_of
+from statsnet.profiling.laps import Lap, lap_of, look_for_laps
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 
 
@@ -20,6 +24,11 @@ def profiled(factory: object, mode: str = "inference", device: str = "cpu", **ov
     target = f"{changing_models.__file__}:{factory.__name__}"  # type: ignore[attr-defined]
     model = Model(target=target, mode=mode, overrides=overrides)
     return ProfileWorkload(model=model, device=device, min_time_s=0.0, repeats=2).run(Context())
+
+
+@pytest.fixture(autouse=True)
+def _as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laps, "LONGEST_S", math.inf)
 
 
 def products(profile: Profile) -> float:
@@ -58,6 +67,26 @@ def test_a_model_that_fails_on_the_way_ends_the_lap() -> None:
         return []
 
     assert lap_of(capture, range(9)).order == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("with_one_draw", "steps", "is_found"), [
+    ([1, 1, 1, 2] * 5, 20, True),
+    ([1, 2, 1, 1] * 5, 20, True),  # a counter that nobody puts back is at another place
+    ([1] * 20, 20, False),  # only chance or inputs made it seem so
+    ([1, 1, 2, 2, 1, 2] * 4, 20, False),  # chance that no seed rules
+    ([1, 1, 1, 2] * 5, 8, False),
+])  # fmt: skip
+def test_a_period_is_one_that_comes_again(
+    with_one_draw: list[int], steps: int, is_found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(laps, "MOST_STEPS", steps)
+    call = OpCall(op="aten.relu.default", phase="forward", args=[], outputs=[])
+    places = iter(with_one_draw)
+    step: Any = SimpleNamespace(renewal=SimpleNamespace(start_again=lambda: None, settle=lambda: None, lap=1))
+    found = look_for_laps(
+        step, lambda draw: [call] * (2 if draw % 4 == 3 else 1), lambda _: [call] * next(places), math.inf
+    )
+    assert (found is not None) == is_found
 
 
 @pytest.mark.parametrize("counter", ["attribute", "buffer", "dictionary"])

@@ -72,13 +72,28 @@ def test_with_a_fresh_cache_all_models_at_hand_are_profiled(
     assert fresh.measure_members(unknown, SPEED) == (unknown, {})
 
 
-def test_of_a_member_whose_steps_vary_nothing_is_taken_as_known(
+def test_a_member_that_does_other_work_than_is_known_is_looked_at_again(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its steps as built may be others than those that its signature is of."""
+    usual = answers(profile)
+    less = replace(profile, clusters=tuple(replace(c, flops=0.5 * (c.flops or 0.0)) for c in profile.clusters))
+    as_built = Profile(signature=less, reference_latency_s=0.01)
+    tasks: list[Any] = play(monkeypatch, benches, lambda task: usual(task) if task.known is None else as_built)
+    mix, replayed = bench.measure_members(mix_of(moved(profile)), SPEED)
+    assert [task.known is None for task in tasks] == [False, True]
+    assert replayed == {}
+    assert mix.members[0].signature.flops_per_step == profile.flops_per_step
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_only_what_was_measured_and_does_not_vary_is_taken_as_known(
+    measured: bool, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks: list[Any] = play(monkeypatch, benches, answers(profile))
     spread = Variation(steps=8, distinct=2, work_deviation=0.1, work_error=0.01, time_deviation=0.1, time_error=0.01)
     (measurement,) = moved(profile).measurements
-    varying = replace(profile, measurements=(replace(measurement, variation=spread),))
+    varying = replace(profile, measurements=(replace(measurement, variation=spread),) if measured else ())
     bench.measure_members(mix_of(varying), SPEED)
     assert [task.known for task in tasks] == [None]
 
