@@ -21,7 +21,7 @@ from statsnet.recordings.copies import first_of_each
 from statsnet.recordings.json_events import ChromeTrace
 from statsnet.recordings.phases import STEP
 from statsnet.recordings.process_groups import NAME, Noted, noted_in_timeline
-from statsnet.recordings.trace_fields import nanoseconds, three_sizes, whole, whole_events
+from statsnet.recordings.trace_fields import is_too_late, nanoseconds, three_sizes, whole, whole_events
 from statsnet.signatures.collectives import Backend, backend_of
 from statsnet.signatures.limits import MOST_PROCESSES
 
@@ -60,7 +60,7 @@ class Recording:
     on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each. `merged` is
     how many processes the file holds: all else is of one. `copies` were left out, for the file holds the same events
     twice. `is_ambiguous` says that different launches have one number, so that nobody can tell whose a kernel is.
-    `undated` events begin at no time that a clock has."""
+    `undated` events begin later than any clock counts."""
 
     threads: dict[tuple[str, str], list[RecordedEvent]] = field(default_factory=dict)
     steps: list[tuple[int, RecordedEvent]] = field(default_factory=list)
@@ -162,7 +162,7 @@ class _Reader:
         kind = _KINDS.get(category) or ("launch" if category.endswith(("runtime", "driver")) else None)
         start_ns, length_ns = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
         if kind is None or start_ns is None:
-            self.recording.undated += kind is not None and event.get("ts") is not None
+            self.recording.undated += kind is not None and is_too_late(event.get("ts"))
             return
         name = self._name(event)
         made = RecordedEvent(name, start_ns, start_ns + max(length_ns or 0, 0), [], kind=kind)

@@ -18,13 +18,13 @@ from statsnet.signatures.model import Signature
 from statsnet.units import plural
 
 SHORTEST_US, LONGEST_US = 0.1, 100.0
-FEWEST = 5
-"""Fewer calls are no proof."""
+FEWEST, FEWEST_VIEWS = 5, 20
+"""Fewer calls are no proof that times are too short, or too long."""
 
 LEAST_US = 1.0
 """The longest event of a recording takes longer; in seconds, all of it would be less than a few nanoseconds."""
 
-LATEST_DATE_S = 4.1e9
+LATEST_DATE_NS = 4_100_000_000 * 10**9
 """The year 2099."""
 
 MOST_FLOPS_PER_S, MOST_BYTES_PER_S = 4e16, 2e14
@@ -65,7 +65,7 @@ def _by_date(recording: Recording) -> Doubt | None:
             unit="nanoseconds", is_certain=True, why=f"{recording.undated} events begin more than 290 years after the "
             "beginning of their clock",
         )  # fmt: skip
-    if isinstance(base_ns, int) and base_ns > 0 and (base_ns + first_ns) / 1e9 > LATEST_DATE_S:
+    if isinstance(base_ns, int) and 0 < base_ns <= LATEST_DATE_NS < base_ns + first_ns:
         years = (base_ns + first_ns) / 1e9 / 86400 / 365.2425
         return Doubt(unit="nanoseconds", is_certain=True, why=f"it begins in the year {1970 + years:.0f}")
     return None
@@ -81,16 +81,19 @@ def _by_longest(recording: Recording) -> Doubt | None:
 
 
 def _by_host(recording: Recording) -> Doubt | None:
-    """By calls that do little. Launches alone prove less: some tools run each kernel several times within one."""
-    views = [e for e in recording.operators if is_metadata(e.name.replace("::", "."))]
-    launches = [e for e in recording.events if e.kind == "launch" and "Launch" in e.name]
-    proven = len(views) >= FEWEST
-    calls = views if proven else [*views, *launches]
-    lengths = np.array([e.end_ns - e.start_ns for e in calls if e.end_ns > e.start_ns]) / 1e3
+    """By calls that do little. Too long ones are proof only if they are views: an empty tensor may wait for memory of
+    the device, and some tools run each kernel several times within one launch."""
+    timed = [e for e in recording.events if e.end_ns > e.start_ns]
+    small = [e for e in timed if e.kind == "operator" and is_metadata(e.name.replace("::", "."))]
+    views = [e for e in small if "empty" not in e.name]
+    launches = [e for e in timed if e.kind == "launch" and "Launch" in e.name]
+    proven = len(views) >= FEWEST_VIEWS
+    calls = views if proven else [*small, *launches]
+    lengths = np.array([e.end_ns - e.start_ns for e in calls]) / 1e3
     if not len(lengths):
         return None
     usual, short = float(np.median(lengths)), float(np.quantile(lengths, 0.1))
-    what = "views and empty tensors" if proven else "views and launches"
+    what = "views" if proven else "views, empty tensors and launches"
     if usual < SHORTEST_US:
         return Doubt(
             unit="milliseconds",

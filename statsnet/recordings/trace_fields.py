@@ -23,6 +23,14 @@ def nanoseconds(microseconds: Any) -> int | None:
         return None
 
 
+def is_too_late(microseconds: Any) -> bool:
+    """Whether it is a number, and later than clocks count."""
+    try:
+        return isinstance(microseconds, int | str) and Decimal(microseconds) >= LATEST_US
+    except InvalidOperation:
+        return False
+
+
 def whole_events(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The events that last. Some tools that convert traces write the beginning and the end of each apart (`B` and `E`,
     nested on their thread); ends without a beginning are left out, and so is what never ends."""

@@ -11,8 +11,8 @@ from recording_files import launch, operator, step, write
 from statsnet.errors import FileFormatError
 from statsnet.recordings.kineto import read_kineto
 
-VIEWS = [operator("aten::t", 1001 + 2 * i, 0.5 + i % 3, [[8, 8]], ["float"], [""]) for i in range(10)]
-WORK = [operator("aten::relu", 1030, 15, [[8, 8]], ["float"], [""]), *launch(1, 1032, "relu_kernel", 1040, 5)]
+VIEWS = [operator("aten::t", 1001 + 2 * i, 0.5 + i % 3, [[8, 8]], ["float"], [""]) for i in range(20)]
+WORK = [operator("aten::relu", 1045, 15, [[8, 8]], ["float"], [""]), *launch(1, 1047, "relu_kernel", 1055, 5)]
 
 
 def in_unit(events: list[dict[str, Any]], factor: float) -> list[dict[str, Any]]:
@@ -65,3 +65,20 @@ def test_a_few_calls_only_raise_a_doubt(tmp_path: Path) -> None:
     path = write(tmp_path / "t.json", in_unit([step(1, 1000, 100), *WORK], 1e3))
     assert "the times may be nanoseconds, not microseconds" in notes(path)
     assert "not microseconds" not in notes(write(tmp_path / "u.json", [step(1, 1000, 100), *WORK]))
+
+
+def test_the_first_allocations_of_a_device_may_take_long(tmp_path: Path) -> None:
+    first = [operator("aten::empty_strided", 1000 + 400 * i, 300, [[]], [""], [""]) for i in range(25)]
+    assert "the times may be nanoseconds" in notes(
+        write(tmp_path / "t.json", [step(1, 900, 20_000), *first, *in_unit(WORK, 10)])
+    )
+
+
+def test_what_is_no_date_tells_no_unit(tmp_path: Path) -> None:
+    """Times that are no numbers, and a clock's beginning that no date has."""
+    nowhere = [e | {"ts": ts} for e in WORK for ts in ("soon", "NaN", [1], -(10**30))]
+    with pytest.raises(FileFormatError) as refused:
+        read_kineto(write(tmp_path / "t.json", nowhere))
+    assert "nanoseconds" not in str(refused.value)
+    path = write(tmp_path / "u.json", [step(1, 1000, 200), *VIEWS, *WORK], baseTimeNanoseconds=10**400)
+    assert "not microseconds" not in notes(path)
