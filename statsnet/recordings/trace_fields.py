@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -33,18 +34,43 @@ def is_too_late(microseconds: Any) -> bool:
 
 def whole_events(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The events that last. Some tools that convert traces write the beginning and the end of each apart (`B` and `E`,
-    nested on their thread); ends without a beginning are left out, and so is what never ends."""
-    begun: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    nested on their thread); ends without a beginning are left out, and so is what never ends. An end with a name is
+    that of the last beginning with this name."""
+    begun: dict[tuple[str, str], _Open] = {}
     for event in events:
         kind = event.get("ph")
         if kind == "X":
             yield event
         elif kind in ("B", "E"):
-            open_ones = begun.setdefault((str(event.get("pid")), str(event.get("tid"))), [])
+            on_thread = begun.setdefault((str(event.get("pid")), str(event.get("tid"))), _Open())
             if kind == "B":
-                open_ones.append(event)
-            elif open_ones:
-                yield _joined(open_ones.pop(), event)
+                on_thread.begin(event)
+            elif begin := on_thread.end(str(event.get("name") or "")):
+                yield _joined(begin, event)
+
+
+class _Open:
+    """The beginnings on a thread without an end so far, and how many there are of each name."""
+
+    def __init__(self) -> None:
+        self._events: list[dict[str, Any]] = []
+        self._names: Counter[str] = Counter()
+
+    def begin(self, event: dict[str, Any]) -> None:
+        self._events.append(event)
+        self._names[str(event.get("name") or "")] += 1
+
+    def end(self, name: str) -> dict[str, Any] | None:
+        """The beginning that an end with this name, or without one, belongs to."""
+        if name and not self._names[name]:
+            return None
+        while self._events:
+            event = self._events.pop()
+            own = str(event.get("name") or "")
+            self._names[own] -= 1
+            if not name or own == name:
+                return event
+        return None
 
 
 def _joined(begin: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:

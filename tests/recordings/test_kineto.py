@@ -12,6 +12,7 @@ from recording_files import FLOPS, LINEAR, launch, on_gpu, operator, span, step,
 from statsnet.errors import FileFormatError, MeasurementError, UsageError
 from statsnet.recordings.chrome_trace import read_chrome_trace
 from statsnet.recordings.kineto import read_kineto
+from statsnet.recordings.trace_fields import whole_events
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
@@ -77,6 +78,12 @@ def test_beginnings_and_ends_make_events(tmp_path: Path) -> None:
     found = read_kineto(write(tmp_path / "trace.json", parts)).signature
     assert rows(found) == {("aten.addmm.default", "forward"): (1, pytest.approx(40 * US), FLOPS)}
     assert measurement(found).step_latency_s == (pytest.approx(900 * US),)
+
+
+def test_what_never_ends_does_not_take_the_end_of_what_is_around_it() -> None:
+    names = (("B", "linear"), ("B", "mm"), ("E", "other"), ("E", "linear"), ("B", "relu"), ("E", None), ("E", "mm"))
+    events: list[dict[str, Any]] = [{"ph": kind, "name": name, "ts": ts} for ts, (kind, name) in enumerate(names)]
+    assert [(e["name"], e["dur"]) for e in whole_events(events)] == [("linear", "3"), ("relu", "1")]
 
 
 def test_kernels_belong_to_the_step_that_launched_them(recording: Path) -> None:
