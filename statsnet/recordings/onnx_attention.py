@@ -52,7 +52,9 @@ def attention(node: FusedNode) -> Fused | None:
         return None
     batch, tokens, _ = first["shape"]
     given = node.call.attributes.get("qkv_hidden_sizes") or [weights["shape"][1] // 3] * 3
-    if len(given) != 3 or given[0] != given[1]:
+    if not isinstance(given, list) or len(given) != 3 or given[0] != given[1]:
+        return None
+    if any(not isinstance(size, int) or size < 1 for size in given):
         return None
     past = node.call.input(4)
     sizes = _Heads(
@@ -79,6 +81,8 @@ def multi_head(node: FusedNode) -> Fused | None:
         return None
     batch, queries = query["shape"][:2]
     of_keys = node.number("kv_num_heads", heads) if grouped else heads
+    if of_keys < 1:
+        return None
     packed = of_keys * 2 + heads if grouped else 3 * heads
     if key is None:
         width = value_width = query["shape"][-1] if len(query["shape"]) == 5 else query["shape"][2] // packed

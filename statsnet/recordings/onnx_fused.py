@@ -28,7 +28,7 @@ _OF_FUSION = ("activation", "activation_params", "alpha", "beta", "channels_last
 
 def _activated(node: FusedNode, op: str, inputs: Sequence[str], own: Sequence[str] = ()) -> Fused:
     """An operator of ONNX, what is added to its result, and the activation. Its attributes are the node's."""
-    kept = {k: v for k, v in node.call.attributes.items() if k not in _OF_FUSION and v is not None}
+    kept = {k: v for k, v in node.call.attributes.items() if k not in _OF_FUSION and v not in (None, [])}
     given = node.call.attributes.get("activation", b"")
     activation = given.decode(errors="replace") if isinstance(given, bytes) else ""
     ops = [(op, tuple(inputs)), *(("Add", (name,)) for name in own if name)]
@@ -53,7 +53,7 @@ def _as(op: str, inputs: int) -> Callable[[FusedNode], Fused]:
     """The same operator in ONNX, with its first inputs."""
 
     def make(node: FusedNode) -> Fused:
-        attributes = {k: v for k, v in node.call.attributes.items() if v is not None and k not in _OF_FUSION}
+        attributes = {k: v for k, v in node.call.attributes.items() if k not in _OF_FUSION and v not in (None, [])}
         return Fused(parts=(Part(op=op, inputs=node.names[:inputs], outputs=node.results[:1], attributes=attributes),))
 
     return make

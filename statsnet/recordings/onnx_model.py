@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_fused import DOMAINS as FUSED_DOMAINS
 from statsnet.recordings.onnx_fused import parts_of
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
-from statsnet.recordings.onnx_parts import FusedNode
+from statsnet.recordings.onnx_parts import Fused, FusedNode, Part
 from statsnet.recordings.onnx_values import MOST_ELEMENTS, computed, shapes_after
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.gzipped import read_unpacked
@@ -206,7 +207,8 @@ class _Reader:
             scope.shapes[weight.name] = _tensor(weight.data_type, weight.dims)
             self.weights.add(weight.name)
             if math.prod(weight.dims) <= MOST_ELEMENTS and weight.data_location == 0:
-                scope.values[weight.name] = self.onnx.numpy_helper.to_array(weight)
+                with suppress(Exception):  # damaged, or of an unknown type: its errors have no common one
+                    scope.values[weight.name] = self.onnx.numpy_helper.to_array(weight)
         for node in graph.node:
             self._subgraphs(node, scope)
             self._node(node, scope)
@@ -234,14 +236,28 @@ class _Reader:
                 scope.shapes[name] = _tensor(self.onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
             return
         is_fused = node.domain in FUSED_DOMAINS or node.op_type in OLD_NORMS.get(self.opset < 17, ())
-        fused = parts_of(_fused_node(node, scope)) if is_fused else None
+        fused, parts = (self._parts(node, scope) if is_fused else None) or (None, [])
         if fused is None:
             self._plain(node, scope, self.opset)
             return
         scope.shapes.update((name, shape) for name, shape in fused.known.items() if shape is not None)
-        for part in fused.parts:
-            made = self.onnx.helper.make_node(part.op, part.inputs, part.outputs, **part.attributes)
-            self._plain(made, scope, self.onnx.defs.onnx_opset_version())
+        for part in parts:
+            self._plain(part, scope, self.onnx.defs.onnx_opset_version())
+
+    def _parts(self, node: Any, scope: _Scope) -> tuple[Fused, list[Any]] | None:
+        """What a fused node computes, and its parts as nodes; None if its sizes or attributes are none of its kind."""
+        try:
+            fused = parts_of(_fused_node(node, scope))
+            return None if fused is None else (fused, [self._made(part) for part in fused.parts])
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            return None
+
+    def _made(self, part: Part) -> Any:
+        """Without attributes that ONNX's operator does not have: onnx would refuse the node for them."""
+        defs = self.onnx.defs
+        known = defs.get_schema(part.op).attributes if defs.has(part.op) else part.attributes
+        attributes = {name: value for name, value in part.attributes.items() if name in known}
+        return self.onnx.helper.make_node(part.op, part.inputs, part.outputs, **attributes)
 
     def _infer(self, node: Any, scope: _Scope, opset: int) -> None:
         """Give the outputs their shapes. ONNX lacks some operators of integers that ONNX Runtime has: there, shapes are
@@ -261,7 +277,7 @@ class _Reader:
     def _plain(self, node: Any, scope: _Scope, opset: int) -> None:
         if any(name and scope.shapes.get(name) is None for name in node.output):
             self._infer(node, scope, opset)
-        if node.op_type == "DequantizeLinear" and node.input[0] in self.weights:
+        if node.op_type == "DequantizeLinear" and node.input and node.input[0] in self.weights:
             return
         call = _call(node, scope)
         translated = translate(call)

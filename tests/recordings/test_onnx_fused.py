@@ -202,3 +202,43 @@ def test_sizes_that_cannot_be_computed_are_not_known(tmp_path: Path) -> None:
         helper.make_node("Split", ["many"], ["f", "g"]), helper.make_node("Relu", ["x"], ["y"]),
     ]  # fmt: skip
     assert flops(read_onnx(save(tmp_path / "m.onnx", nodes, {"x": (3,)})).signature)["relu"] == 3
+
+
+ODD: dict[str, tuple[str, list[str], dict[str, Any]]] = {
+    "no heads of keys": ("GroupQueryAttention", ["x", "x", "x"], {"num_heads": 4, "kv_num_heads": 0}),
+    "fewer than no heads of keys": ("GroupQueryAttention", ["x", "x", "x"], {"num_heads": 4, "kv_num_heads": -2}),
+    "half as many heads": ("GroupQueryAttention", ["x"], {"num_heads": 4, "kv_num_heads": -2}),
+    "one hidden size": ("Attention", ["x", "w"], {"num_heads": 3, "qkv_hidden_sizes": 12}),
+    "hidden sizes below zero": ("Attention", ["x", "w"], {"num_heads": 3, "qkv_hidden_sizes": [-3, -3, -3]}),
+    "fractions of sizes": ("Attention", ["x", "w"], {"num_heads": 3, "qkv_hidden_sizes": [1.5, 1.5, 1.5]}),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_attention_of_odd_sizes_has_no_counts(case: str, tmp_path: Path) -> None:
+    op, inputs, attributes = ODD[case]
+    nodes = [
+        helper.make_node(op, inputs, ["a"], domain="com.microsoft", **attributes),
+        helper.make_node("Relu", ["x"], ["y"]),
+    ]
+    found = read_onnx(save(tmp_path / "m.onnx", nodes, {"x": (2, 5, 12), "w": (12, 36)}))
+    assert flops(found.signature) == {"opaque": None, "relu": 120}
+
+
+def test_attributes_that_an_operator_does_not_have_count_as_absent(tmp_path: Path) -> None:
+    names = ("name", "op_type", "inputs", "outputs", "domain", "overload", "doc_string", "own")
+    node = helper.make_node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="Relu")
+    node.attribute.extend(helper.make_attribute(name, "z") for name in names)
+    node.attribute.add(name="dilations", type=onnx.AttributeProto.INTS)
+    found = read_onnx(save(tmp_path / "m.onnx", [node], {"x": (1, 3, 8, 8), "w": (6, 3, 1, 1)}))
+    assert flops(found.signature) == {"convolution": 2 * 3 * 6 * 64, "relu": 6 * 64}
+
+
+def test_weights_that_cannot_be_read_and_nodes_without_inputs(tmp_path: Path) -> None:
+    nodes = [helper.make_node("DequantizeLinear", [], ["d"]), helper.make_node("Relu", ["x"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": (3,)})
+    model = onnx.load(path)
+    model.graph.initializer.add(name="short", data_type=FLOAT, dims=[4], raw_data=b"123")
+    model.graph.initializer.add(name="unknown", data_type=99, dims=[4])
+    onnx.save(model, path)
+    assert flops(read_onnx(path).signature)["relu"] == 3
