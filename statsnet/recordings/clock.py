@@ -127,6 +127,6 @@ def check_rates(signature: Signature, name: str) -> list[str]:
             f"the times in '{name}' are shorter than any device could be",
             cause=f"{kinds} of operators, with most of the work, would run at more than {MOST_FLOPS_PER_S:.0e} FLOP/s "
             f"or {MOST_BYTES_PER_S:.0e} byte/s",
-            hint=HINT,
+            hint=f"{HINT}; if they are microseconds, kernels or shapes are missing: record the whole step anew",
         )
     return [f"{kinds} of operators took less time than any device needs: their kernels or shapes are not all recorded"]

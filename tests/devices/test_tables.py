@@ -200,7 +200,18 @@ def test_large_operators_alone_tell_the_unit(tmp_path: Path, unit_s: float, is_r
     lines += [f"gelu,fp32,A40,{0.013 * (8 + i) * 1e-3 / unit_s!r},,,,{1024 * (8 + i)},1024" for i in range(40)]
     header = "operator,dtype,device,time_us,m,n,k,rows,columns"
     path = write_table(tmp_path, "t.csv", "\n".join([header, *lines]))
-    assert bool(read_all([path]).wrong) == is_refused
+    wrong = read_all([path]).wrong
+    assert bool(wrong) == is_refused
+    assert all("--keep-doubtful" in (error.hint or "") for error in wrong.values())
+
+
+def test_float64_on_a_gpu_for_graphics_is_slow(tmp_path: Path) -> None:
+    """At 0.2 TFLOP/s of the 0.25 that a T4 has."""
+    sizes = [1024 + 64 * i for i in range(40)]
+    lines = [f"gemm,fp64,T4,{2 * n**3 / 0.2e12 * 1e6!r},{n},{n},{n}" for n in sizes]
+    path = write_table(tmp_path, "t.csv", "\n".join(["operator,dtype,device,time_us,m,n,k", *lines]))
+    tables = read_all([path])
+    assert {d for row in tables.rows for d in row.time_s} == {"nvidia-t4"} and not tables.wrong
 
 
 def test_a_slow_device_is_not_refused(tmp_path: Path) -> None:

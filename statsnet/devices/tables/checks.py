@@ -78,5 +78,6 @@ def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterat
 def _wrong_unit(path: Path, device: str, why: str) -> FileFormatError:
     return FileFormatError(
         f"the times of {device} in '{path}' are not in the unit that the table's columns say",
-        cause=why, hint="convert the table to that unit, or give it as a plain table with time_s, time_ms or time_us",
+        cause=why, hint="convert the table to that unit, give it as a plain table with time_s, time_ms or time_us, or "
+        "take the times as they are with --keep-doubtful",
     )  # fmt: skip

@@ -34,9 +34,9 @@ LARGE_FLOPS, LARGE_BYTES, INTENSE = 1e9, 3e7, 16.0
 
 CORE_FLOPS, CORE_BYTES = 128e9, 10e9
 """FLOP/s of float32 and byte/s of one core that has no matrix units. The best hundredth of operators in the tables
-reaches 0.6 to 55 times the one, 0.4 to 9 times the other."""
+reaches 0.6 to 55 times the one, 0.4 to 9 times the other. float64 reaches 0.1 at best on GPUs for graphics."""
 
-LEAST_COMPUTED, MOST_COMPUTED = 0.1, 300.0
+LEAST_COMPUTED, MOST_COMPUTED = 0.02, 300.0
 LEAST_MOVED, MOST_MOVED = 0.03, 100.0
 
 MANY, FAR, MOST_FAR = 50, 30.0, 0.08
