@@ -59,7 +59,7 @@ def network_source(
 
 
 def _check(spec_id: str, mode: str, dtype: str) -> None:
-    patterns = {spec_id: r"(sha256:[0-9a-f]+)?", mode: "inference|training", dtype: "[a-z0-9]+"}
+    patterns = {spec_id: r"(sha256:[0-9a-f]+)?", mode: "inference|training", dtype: "[a-z]+[0-9]+"}
     for value, pattern in patterns.items():
         if not re.fullmatch(pattern, value):
             raise ValueError(f"{value!r} cannot stand in a network")

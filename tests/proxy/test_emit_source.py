@@ -170,6 +170,7 @@ def test_any_kind_may_stand_several_times_in_a_row(write_source: Source, small_b
         {"spec_id": 'x"\nimport os'},
         {"mode": "both"},
         {"dtype": "float32; import os"},
+        {"dtype": "1e999"},
         {"towers": [Tower(blocks=(Placed(kind="reduce", config={"function": "a-b", "shape": (2,)}),))]},
         {"towers": [Tower(blocks=(Placed(kind="softmax", config={"shape": ("a b",)}),))]},
         {"towers": [Tower(blocks=(Placed(kind="reduce", config={"function": "save", "shape": (2,), "axes": "x"}),))]},
