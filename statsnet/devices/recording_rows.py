@@ -13,6 +13,7 @@ from statsnet.devices.tables.checks import fault_of
 from statsnet.devices.tables.provenance import RECORDING
 from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.errors import FileFormatError, UsageError
+from statsnet.recordings.imported import Imported
 from statsnet.recordings.kinds import kind_of
 from statsnet.recordings.reading import ReadRecording, read_recording
 from statsnet.signatures.categories import COLLECTIVE
@@ -28,7 +29,7 @@ HOST_COPIES = ("memcpy_htod", "memcpy_dtoh")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRows:
-    """Rows with times by device; `notes` has a sentence for whatever was left out."""
+    """Rows with times by device; `notes` has a sentence for whatever was left out, and what a trace's reader notes."""
 
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...]
@@ -47,7 +48,9 @@ def read_recordings(paths: Sequence[Path], device: str) -> RecordedRows:
     """
     merged, notes = Merged(), []
     for path in paths:
-        signature = _signature(path)
+        read = _read(path)
+        signature = read.signature
+        notes += [f"{path.name}: {note}" for note in read.notes]
         timed = [m for m in signature.measurements if any(m.cluster_time_s)]
         if not timed:
             raise UsageError(
@@ -64,18 +67,18 @@ def read_recordings(paths: Sequence[Path], device: str) -> RecordedRows:
     return RecordedRows(rows=tuple(merged.rows()), notes=tuple(notes))
 
 
-def _signature(path: Path) -> Signature:
+def _read(path: Path) -> Imported:
     if not path.is_file():
         raise UsageError(f"'{path}' is not there", hint="name a recording, a signature or a table")
     try:
-        return load_signature(path)
+        return Imported(signature=load_signature(path), notes=())
     except FileFormatError as error:
         if kind_of(path) != "chrome_trace":
             raise FileFormatError(
                 f"'{path}' has no times", cause="an execution trace or a model has shapes alone",
                 hint="give a trace of torch.profiler, or a signature that was measured",
             ) from error  # fmt: skip
-    return read_recording(ReadRecording(trace=str(path))).signature
+    return read_recording(ReadRecording(trace=str(path)))
 
 
 def _device_of(measurement: Measurement, device: str, path: Path) -> tuple[str, str]:

@@ -52,6 +52,8 @@ def signature(trace: Path) -> Signature:
 def test_a_recorded_step_is_predicted_exactly(trace: Path, signature: Signature, tmp_path: Path) -> None:
     recorded = read_recordings([trace], DEVICE)
     assert any("taken to be acme-one" in note for note in recorded.notes)
+    noted = {f"trace.json: {note}" for note in read_kineto(trace).notes}
+    assert noted and noted <= {*recorded.notes}
     save_record(tmp_path / "r.json.gz", build_record(recorded.rows, DEVICE))
     record = load_record(tmp_path / "r.json.gz")
     assert record.sources[0].source == "recording"
