@@ -91,19 +91,20 @@ def main() -> None:
 def make(tables: Sequence[Path], devices: Sequence[str], folder: Path) -> None:
     """Write the records that are not in the folder yet, or those of `devices`, and whose tables they are from."""
     report(Progress(stage="reading tables"))
-    rows = read_all(tables, keep=lambda row: not row.source.startswith("llmservingsim")).rows
+    found = read_all(tables, keep=lambda row: not row.source.startswith("llmservingsim"))
+    rows = found.rows
     measured = Counter(d for row in rows for d in row.time_s if not doubt_of(row, d))
     asked = [measured_device(name, measured) for name in devices]
-    for device in asked or sorted(d for d, count in measured.items() if count >= FEWEST_OPERATORS):
-        path = folder / f"{device}{ENDING}"
-        if path.exists() and not asked:
-            continue
+    enough = sorted(d for d, count in measured.items() if count >= FEWEST_OPERATORS)
+    wanted = asked or [device for device in enough if not (folder / f"{device}{ENDING}").exists()]
+    found.check(wanted)
+    for device in wanted:
         try:
             record = build_record(rows, device, report=report)
         except UsageError as error:
             print(error, file=sys.stderr)
             continue
-        save_record(path, record)
+        save_record(folder / f"{device}{ENDING}", record)
     records = [load_record(path) for path in sorted(folder.glob(f"*{ENDING}"))]
     write_text_atomically(folder / "ATTRIBUTION.md", attribution(records))
 

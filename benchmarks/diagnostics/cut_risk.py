@@ -126,9 +126,11 @@ def main() -> None:
     options.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices/cut_risk.json"))
     given = options.parse_args()
     report(Progress(stage="reading tables"))
-    rows = read_all(given.tables).rows
+    found = read_all(given.tables)
+    rows = found.rows
     there = {device for row in rows for device in row.time_s}
     without = [measured_device(name, there) for name in given.without]
+    found.check(sorted(there.difference(without)))
     risk = learn(rows, without)
     if not risk.entries:
         raise UsageError(

@@ -92,8 +92,8 @@ def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str 
         found = _read([Path(source) for source in sources], name)
         there = {d for row in found.rows for d in row.time_s}
         device = measured_device(name, there)
-        if device in found.wrong and not keep_doubtful:
-            raise found.wrong[device]
+        if not keep_doubtful:
+            found.check([device])
         target = Path(path or f"{device}.json.gz")
         output.check_folder(target.parent)
         record = build_record(found.rows, device, keep_doubtful=keep_doubtful, report=show)

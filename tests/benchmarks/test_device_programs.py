@@ -75,6 +75,20 @@ def test_risks_of_cut_sizes_are_written(tmp_path: Path, call: Program, capsys: p
     assert not (tmp_path / "none.json").exists()
 
 
+def test_times_in_another_unit_are_refused(tmp_path: Path, call: Program) -> None:
+    """But not those of devices that nobody asks for."""
+    rows = [*gemm_rows(110), *(replace(r, time_s={"acme-off": t * 1e-3}) for r in gemm_rows(110)
+                               for t in r.time_s.values())]  # fmt: skip
+    table = write_table(tmp_path, "t.csv", plain_table(rows))
+    call(record_devices.main, table, "--device", "one", "-o", tmp_path / "out")
+    with pytest.raises(StatsNetError, match="not in the unit"):
+        call(record_devices.main, table, "-o", tmp_path / "out")
+    with pytest.raises(StatsNetError, match="not in the unit"):
+        call(cut_risk.main, table, "-o", tmp_path / "risk.json")
+    with pytest.raises(StatsNetError, match="nothing can be learnt"):
+        call(cut_risk.main, table, "--without", "off", "-o", tmp_path / "risk.json")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,12 @@ class Tables:
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...]
     wrong: Mapping[str, FileFormatError] = field(default_factory=dict)
+
+    def check(self, devices: Iterable[str]) -> None:
+        """Raises FileFormatError if the times of one of these devices are in another unit."""
+        for device in devices:
+            if device in self.wrong:
+                raise self.wrong[device]
 
 
 def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
