@@ -2,7 +2,7 @@
 
 For example `cublas:nvjet_gemm:bf16:tn`, `nccl:all_reduce_ring_ll:f32`, `triton:pointwise`, `aten:reduce:f32`. A public
 library owns the names that match its rules (kernel_rules.py); a name that no library owns is `opaque`. Of an owned name
-only words of the vocabulary survive (signatures/vocabulary.py): no tile sizes, no template arguments, and nothing that
+only words of the vocabulary survive (signatures/vocabulary.txt): no tile sizes, no template arguments, and nothing that
 a customer could have put in. `library:other` is a kernel of that library whose words are not known.
 docs/kernel-families.md lists the families for users.
 """
