@@ -117,8 +117,7 @@ def _read(sources: list[Path], name: str) -> Tables:
         recorded = read_recordings(recordings, name)
         found = replace(found, rows=(*found.rows, *recorded.rows), notes=(*found.notes, *recorded.notes))
     if not found.rows:
-        for error in found.wrong.values():
-            raise error
+        found.check(found.wrong)
         raise UsageError(
             "the sources hold no operator with a time",
             cause="; ".join(found.notes) or "they are of whole models",

@@ -21,7 +21,7 @@ def prepared(turn: Successive, number: int) -> Successive:
 def drawn() -> list[Any]:
     """What tells whether Python's or NumPy's generators have been drawn from."""
     numpy = sys.modules.get("numpy")
-    return [random.getstate(), *([numpy.random.get_state(legacy=False)["state"]["pos"]] if numpy else [])]
+    return [random.getstate(), *([repr(numpy.random.get_state(legacy=False))] if numpy else [])]
 
 
 def draw_again(number: int) -> None:

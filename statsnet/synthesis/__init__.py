@@ -18,5 +18,5 @@ Build, measure, learn, and again
 The finished proxy
     synthesize, tower_purposes
 A search over designs, with Optuna
-    search, design_space, study, search_identity, study_storage, journal, postgresql, storage_errors,
+    search, design_space, study, search_identity, study_storage, journal, postgresql, storage_errors
 """
