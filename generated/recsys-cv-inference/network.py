@@ -692,14 +692,19 @@ class Pointwise(Block):
 
 
 def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Tensor]:
-    """Activations for a tower's first block, in `count` places in memory; or `count` tensors of indices."""
+    """Activations for a tower's first block, in `count` places at most; or `count` tensors of indices."""
     if not isinstance(head, Block):
         first = torch.randint(head.rows, (), generator=generator)  # each block's frequent rows are others
         drawn = [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
         return [(indices + first) % head.rows for indices in drawn]
     x = torch.randn(head.shape, generator=generator)
     x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
-    return [x.clone() for _ in range(count)]
+    return [x.clone() for _ in range(places(x, count))]
+
+
+def places(x: Tensor, count: int) -> int:
+    """How many copies of `x`, `count` at most, are more than a cache holds."""
+    return min(count, max(2, 2**28 // max(1, x.numel() * x.element_size())))
 
 
 def channels_last(proxy: Proxy) -> bool:
@@ -723,8 +728,11 @@ def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     heads = [tower[0] for tower in proxy.towers]
     lasts = [getattr(head, "last", False) for head in heads]
     layouts = [torch.channels_last if last else torch.preserve_format for last in lasts]
-    given = zip(*(samples(head, count, generator) for head in heads), strict=True)
-    return [[x.to(device, memory_format=f) for x, f in zip(batch, layouts, strict=True)] for batch in given]
+    given = [
+        [x.to(device, memory_format=f) for x in samples(head, count, generator)]
+        for head, f in zip(heads, layouts, strict=True)
+    ]
+    return [[inputs[i % len(inputs)] for inputs in given] for i in range(count)]
 
 
 def working_dtype(device: str) -> torch.dtype:

@@ -740,16 +740,21 @@ class Operator(nn.Module):
 
 
 def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Tensor]:
-    """Activations for a tower's first block, in `count` places in memory; or its own; or `count` tensors of indices."""
+    """Activations for a tower's first block, in `count` places at most; or its own; or `count` tensors of indices."""
     if isinstance(head, Operator):
-        return head.samples(count)
+        return head.samples(places(head.operands[0], count))
     if not isinstance(head, Block):
         first = torch.randint(head.rows, (), generator=generator)  # each block's frequent rows are others
         drawn = [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
         return [(indices + first) % head.rows for indices in drawn]
     x = torch.randn(head.shape, generator=generator)
     x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
-    return [x.clone() for _ in range(count)]
+    return [x.clone() for _ in range(places(x, count))]
+
+
+def places(x: Tensor, count: int) -> int:
+    """How many copies of `x`, `count` at most, are more than a cache holds."""
+    return min(count, max(2, 2**28 // max(1, x.numel() * x.element_size())))
 
 
 def channels_last(proxy: Proxy) -> bool:
@@ -773,8 +778,11 @@ def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     heads = [tower[0] for tower in proxy.towers]
     lasts = [getattr(head, "last", False) for head in heads]
     layouts = [torch.channels_last if last else torch.preserve_format for last in lasts]
-    given = zip(*(samples(head, count, generator) for head in heads), strict=True)
-    return [[x.to(device, memory_format=f) for x, f in zip(batch, layouts, strict=True)] for batch in given]
+    given = [
+        [x.to(device, memory_format=f) for x in samples(head, count, generator)]
+        for head, f in zip(heads, layouts, strict=True)
+    ]
+    return [[inputs[i % len(inputs)] for inputs in given] for i in range(count)]
 
 
 def working_dtype(device: str) -> torch.dtype:
@@ -798,7 +806,8 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
             operator = tower[0].to(dtype)
             if not operator.runs():
                 operator = operator.to(DTYPE)
-            for batch, x in zip(handed, operator.samples(len(given)), strict=True):
+            inputs = operator.samples(places(operator.operands[0], len(given)))
+            for batch, x in zip(handed, itertools.cycle(inputs)):
                 batch[place] = x
     return handed
 

@@ -17,6 +17,9 @@ PARAMETERS = {
 }  # fmt: skip
 """Their places among the arguments. A matrix product's right side is none: it may be another activation."""
 
+LOOK_UPS = frozenset({"embedding", "embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"})
+"""They read rows of their first argument, a table."""
+
 CONVOLUTION = (1, 2)
 RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn"})
 """Their parameters stand in a list, and have at most two axes; states have three."""
@@ -45,6 +48,6 @@ def tensors_in(arguments: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _places(name: str, category: str) -> tuple[int, ...]:
-    if name in ("embedding", "embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"):
+    if name in LOOK_UPS:
         return (0,)
     return PARAMETERS.get(name, CONVOLUTION if category == "convolution" else ())

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from statsnet.blocks import asked
 from statsnet.blocks.operator import OperatorKind
+from statsnet.signatures.parameters import LOOK_UPS
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
@@ -66,10 +67,10 @@ def not_served(shares: Mapping[str, float], loads: Iterable[StepLoad]) -> dict[s
 def short_of(program: Program, keys: Sequence[tuple[str, str]]) -> dict[str, float]:
     """The kernel classes that the best network in parts has too little of, and the shares of the step that it lacks.
     Blocks have them, but bring too much else: in training, a function brings the operators of its derivative. `keys`
-    are those of the program's rows."""
+    are those of the program's rows. No look-ups: by itself, each would hold a table of its own."""
     lacking = program.target - program.matrix @ relax(program).counts
     shares = {name: share for (group, name), share in zip(keys, lacking, strict=True) if group == "kernel_class"}
-    return {name: float(share) for name, share in shares.items() if share > SHORT}
+    return {n: float(share) for n, share in shares.items() if share > SHORT and n.partition("|")[0] not in LOOK_UPS}
 
 
 def _sources(target: Target, kernel_class: str, own_dtype: str) -> list[Source]:

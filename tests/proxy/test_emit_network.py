@@ -192,6 +192,19 @@ def test_steps_take_new_indices_in_turn(write_source: Callable[..., str], load: 
     assert not torch.equal(indices[0][1], indices[0][2])
 
 
+def test_large_inputs_have_fewer_places_in_memory(write_source: Callable[..., str], load: Any) -> None:
+    """Two are more than a cache holds; eight would fill the memory."""
+    network = load(write_source("inference"))
+    assert [network.places(torch.empty(n, device="meta"), 8) for n in (0, 2**20, 2**24, 2**28)] == [8, 8, 4, 2]
+    network.places = lambda x, count: 2
+    first, second, *others = network.batches(network.build(), "cpu")
+    assert len(others) == 6
+    for place, x in enumerate(first):
+        if x.is_floating_point():
+            assert [b[place] is x for b in others] == [True, False] * 3
+            assert second[place] is not x
+
+
 def test_optimizers_step_what_they_own(write_source: Callable[..., str], load: Any) -> None:
     """Blocks that have an optimizer change; operands for another branch, and other blocks, do not."""
     network = load(write_source("training"))

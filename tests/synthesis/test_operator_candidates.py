@@ -83,6 +83,8 @@ def test_a_class_that_blocks_only_have_beside_much_else_is_lacking() -> None:
     assert short_of(program, keys) == pytest.approx({CLASSES["tanh"]: 0.05})
     enough = replace(program, matrix=np.hstack([matrix, [[0.1], [0.0]]]), upper=np.array([5, 5, 5]))
     assert short_of(enough, keys) == {}
+    looked_up = [("kernel_class", "embedding|aten|float32|contiguous"), keys[1]]
+    assert short_of(program, looked_up) == {}, "each would hold a table of its own"
 
 
 def test_a_class_without_a_block_gets_its_own_operator_in_its_layout() -> None:
