@@ -50,10 +50,13 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
 
     The tensors that blocks keep in place of other branches become inputs of the exported graph too. As constants, a
     runtime could change their layout once and for all. So do the tensors of blocks that read a part of what is before
-    them: torch reads a part where it lies, a graph would copy it first, which no model of the mix does.
+    them, or a map in another shape: torch reads it where it lies, a graph would copy it first, which no model of the
+    mix does. Nor does a model hand out its maps: a runtime that keeps them in a layout of its own would convert them.
+    So OpenVINO's graphs end with one position of each map, of which it still computes all.
     """
     _require(runtime, network.MODE, dtype_name(network.DTYPE), device)
-    return _exported_step(runtime, *_with_inputs(network, proxy, device))
+    model, inputs = _with_inputs(network, proxy, device)
+    return _exported_step(runtime, _OnePosition(model) if runtime in OPENVINO else model, inputs)
 
 
 def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
@@ -103,8 +106,8 @@ def _exported_step(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[
 
 
 class _WithBranches(nn.Module):
-    """A proxy with the branches and the `parts` of activations that it reads as inputs. Outputs of which only a part
-    would have been read are outputs of the whole, so that nothing of them can be left out."""
+    """A proxy with the branches and the `parts` of activations that it reads as inputs. The outputs that these replace
+    are outputs of the whole, so that nothing of them can be left out."""
 
     def __init__(self, proxy: nn.Module) -> None:
         super().__init__()
@@ -121,13 +124,30 @@ class _WithBranches(nn.Module):
             return functional_call(self.proxy, branches, (batch,)), cut
 
 
+class _OnePosition(nn.Module):
+    """A model with lists of tensors as outputs, of which maps come out at one position only."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Any) -> Any:
+        return [[x[..., :1, :1] if _is_map(x) else x for x in some] for some in self.model(*inputs)]
+
+
+def _is_map(x: Tensor) -> bool:
+    return x.dim() > 3
+
+
 def _parts_read(proxy: nn.Module, batch: list[Tensor]) -> dict[str, Tensor]:
-    """By the blocks' names: what is read by those that read only a part of the output before them."""
+    """By the blocks' names: what is read by those that read a part of the output before them, or a map in another
+    shape."""
     parts: dict[str, Tensor] = {}
 
     def enter(x: Tensor, name: str, usual: Callable[[Tensor], Tensor]) -> Tensor:
         entered = usual(x)
-        if entered.numel() < x.numel():
+        reshaped = entered.shape != x.shape and (_is_map(x) or _is_map(entered))
+        if reshaped or entered.numel() < x.numel():
             parts[name] = entered.clone(memory_format=torch.contiguous_format)
         return entered
 
@@ -261,9 +281,11 @@ def _iree(program: torch.export.ExportedProgram) -> Program:
     return run
 
 
+OPENVINO = ("openvino", "openvino-bf16")
+
 RUNTIMES: dict[str, Callable[[torch.export.ExportedProgram], Program]] = {
     "onnxruntime": _onnxruntime,
-    "openvino": partial(_openvino, precision="f32"),
-    "openvino-bf16": partial(_openvino, precision="bf16"),
+    OPENVINO[0]: partial(_openvino, precision="f32"),
+    OPENVINO[1]: partial(_openvino, precision="bf16"),
     "iree": _iree,
 }

@@ -30,7 +30,9 @@ def test_every_block_computes_what_it_does_in_torch(runtime: str, write_source: 
     with torch.no_grad():
         expected = proxy(network.batches(proxy, "cpu")[0])
     ends = arrays_of(result)[: len(expected)]  # what a block reads in part is an output, too
-    for there, here in zip(ends, expected, strict=True):
+    for there, whole in zip(ends, expected, strict=True):
+        one_position = runtime == "openvino" and whole.dim() > 3
+        here = whole[..., :1, :1] if one_position else whole
         np.testing.assert_allclose(there, here.numpy(), rtol=1e-3, atol=1e-4)
 
 
@@ -54,9 +56,29 @@ def test_a_part_that_a_block_reads_is_an_input(
     (program,) = programs
     called = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
     assert not [name for name in called if "slice" in name or "as_strided" in name]
-    assert len(program.graph_signature.user_inputs) == 2 and len(program.graph_signature.user_outputs) == 2
+    assert ends_of(program) == (2, 2)
     with torch.no_grad():  # and torch's own network is as it was
         assert proxy(network.batches(proxy, "cpu")[0])[0].shape == (6, 4)
+
+
+def ends_of(program: torch.export.ExportedProgram) -> tuple[int, int]:
+    """The numbers of its inputs and outputs."""
+    return len(program.graph_signature.user_inputs), len(program.graph_signature.user_outputs)
+
+
+def test_a_map_that_a_block_reads_in_another_shape_is_an_input(
+    monkeypatch: pytest.MonkeyPatch, write_source: Callable[..., str], load: Any
+) -> None:
+    """A runtime that keeps maps in a layout of its own would convert it."""
+    programs: list[Any] = []
+    monkeypatch.setitem(runtimes.RUNTIMES, "looking", lambda program: programs.append(program) or print)
+    ones: dict[str, Any] = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0)}
+    convolution = {"batch": 1, "channels": 4, "size": (4, 4), "filters": 4, **ones}
+    rows = {"rows": 16, "inputs": 4, "outputs": 4}
+    blocks = [Placed(kind="conv", config=convolution)] * 2 + [Placed(kind="linear", config=rows)]
+    network = load(write_source("inference", [Tower(blocks=tuple(blocks))]))
+    exported_proxy("looking", network, network.build(), "cpu")
+    assert ends_of(programs[0]) == (2, 2)
 
 
 def test_what_stands_for_other_branches_is_an_input(
@@ -75,7 +97,7 @@ def test_what_stands_for_other_branches_is_an_input(
     exported_proxy("looking", network, network.build(), "cpu")()
     program, arrays = taken
     assert [a.shape for a in arrays] == [(2, 4, 8), (2, 8, 8)]
-    assert len(program.graph_signature.user_inputs) == 2
+    assert ends_of(program)[0] == 2
 
 
 def test_steps_take_their_inputs_in_turn(
