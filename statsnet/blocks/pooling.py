@@ -7,13 +7,20 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, fewer_maps, per_axis, resized_map
+from statsnet.blocks.base import SMALLEST_MAP, Block, BlockKind, Config, per_axis, resized_map
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
 
+CHANNELS_AT_ONCE = 64
+"""Runtimes that keep maps in layouts of their own compute the channels of a position at once."""
+
 FEWEST_MAPS = 8
 """`scaled` leaves this many maps. Each thread takes whole maps, so that with one map the others would be idle."""
+
+
+ROUNDED = 1.3
+"""What is left to be divided by no more than this stays: sizes are whole numbers."""
 
 
 class Pool(Block):
@@ -66,8 +73,14 @@ class PoolKind(BlockKind):
         return config
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        fewer = fewer_maps(config, divisor)
-        return fewer if fewer and _maps(fewer) >= min(FEWEST_MAPS, _maps(config)) else None
+        """Fewer images, then channels while enough are left, then lower maps, then fewer channels still."""
+        batch, channels, (height, *width) = config["batch"], config["channels"], config["size"]
+        lowest = max(SMALLEST_MAP, 4 * config["kernel"][0]) if "kernel" in config else height
+        batch, rest = _towards(batch, divisor, -(-FEWEST_MAPS // channels))
+        channels, rest = _towards(channels, rest, CHANNELS_AT_ONCE)
+        height, rest = _towards(height, rest, lowest)
+        channels, rest = _towards(channels, rest, -(-FEWEST_MAPS // batch))
+        return None if rest > 1 else {**config, "batch": batch, "channels": channels, "size": (height, *width)}
 
     def resized(self, config: Config, factor: float) -> Config | None:
         return resized_map(config, factor)
@@ -83,6 +96,8 @@ class PoolKind(BlockKind):
         return {**config, "size": (height, width)}
 
 
-def _maps(config: Config) -> int:
-    count: int = config["batch"] * config["channels"]
-    return count
+def _towards(size: int, divisor: float, least: int) -> tuple[int, float]:
+    """size ÷ divisor, but not below `least` if it was above; and by what is still to be divided."""
+    smaller = max(min(least, size), round(size / divisor))
+    rest = divisor * smaller / size
+    return smaller, rest if rest > ROUNDED else 1.0
