@@ -8,8 +8,10 @@ training. For processes of their own: all of torch's state in this one is change
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -49,6 +51,7 @@ def fake_processes(number: int) -> Iterator[None]:
             for change in (
                 _torchrun(number),
                 group_is_there(),
+                _numbered_works(),
                 _meshes_of_real_numbers(),
                 _data_parallel(),
                 _pipelines(),
@@ -70,14 +73,32 @@ def _torchrun(number: int) -> Iterator[None]:
 
 
 @contextmanager
+def _numbered_works() -> Iterator[None]:
+    """torch draws a number for each collective from Python's generator: each step would look as if it varied by
+    chance."""
+    try:
+        from torch.distributed import _meta_registrations
+    except ImportError:  # older ones draw none
+        yield
+        return
+    with patch.object(_meta_registrations, "generate_unique_id", count(1).__next__):
+        yield
+
+
+@contextmanager
 def _meshes_of_real_numbers() -> Iterator[None]:
     """Device meshes can be made under a fake mode: they read the ranks out of tensors. Like all that is counted, they
-    are of CPUs, whatever device they are asked for."""
+    are of CPUs, whatever device they are asked for; but with one of GPUs, sharded tensors are dealt out anew as there,
+    where a CPU gathers them whole."""
     from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import placement_types
 
     make, ranks = DeviceMesh.__init__, vars(DeviceMesh)["mesh"].fget
+    deal_out: Callable[..., Any] = vars(placement_types)["shard_dim_alltoall"]
+    asked_for = set[str]()
 
     def init(self: Any, device_type: str, mesh: Any = None, *, _rank_map: Any = None, **given: Any) -> None:
+        asked_for.add(device_type)
         with unset_fake_temporarily():
             make(self, "cpu", _real(mesh), _rank_map=_real(_rank_map), **given)
 
@@ -85,7 +106,14 @@ def _meshes_of_real_numbers() -> Iterator[None]:
         with unset_fake_temporarily():
             return ranks(self)
 
+    def dealt_out(tensor: torch.Tensor, gather_dim: int, shard_dim: int, mesh: Any, mesh_dim: int) -> Any:
+        if asked_for <= {"cpu"}:
+            return deal_out(tensor, gather_dim, shard_dim, mesh, mesh_dim)
+        group = mesh.get_group(mesh_dim).group_name
+        return torch.ops._dtensor.shard_dim_alltoall(tensor, gather_dim, shard_dim, group)
+
     with (
+        patch.object(placement_types, "shard_dim_alltoall", dealt_out),
         patch.object(DeviceMesh, "__init__", init),
         patch.object(DeviceMesh, "mesh", property(real_ranks)),
         patch.object(fake_tensor, "CONSTANT_NUMEL_LIMIT", MOST_PROCESSES),
@@ -136,23 +164,45 @@ def _pipelines() -> Iterator[None]:
 @contextmanager
 def _data_parallel() -> Iterator[None]:
     """DistributedDataParallel on fake tensors: nothing is compared with the others' parameters, an all-reduce has its
-    tensors as its result, and what the first step shows of the order of gradients comes from real indices."""
-    reducers: Any = dist.Reducer  # type: ignore[attr-defined]
-    rebuild = reducers._rebuild_buckets
-
-    def rebuilt(reducer: Any) -> bool:
-        with unset_fake_temporarily() as fake:
-            if fake is None:
-                return bool(rebuild(reducer))
-            with _RealIndices(fake):
-                return bool(rebuild(reducer))
+    tensors as its result. What a step shows of the order of gradients, and of parameters that it does not use, stands
+    in real indices."""
+    reducer: Any = dist.Reducer  # type: ignore[attr-defined]
 
     with (
         patch.object(dist, "_verify_params_across_processes", lambda *_: None),
-        patch.object(reducers, "_rebuild_buckets", rebuilt),
+        patch.object(reducer, "_rebuild_buckets", _with_real_indices(reducer._rebuild_buckets)),
+        patch.object(reducer, "_set_static_graph", _with_real_indices(reducer._set_static_graph)),
+        patch.object(dist, "Reducer", _with_real_indices(reducer)),
         patch.dict(RULES, {torch.ops.c10d.allreduce_.default: _all_reduced}),
+        patch.dict(RULES, {operator: partial(_of_real_indices, operator) for operator in _OF_INDICES}),
     ):
         yield
+
+
+def _with_real_indices(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with unset_fake_temporarily() as fake, nullcontext() if fake is None else _RealIndices(fake):
+            return function(*args, **kwargs)
+
+    return run
+
+
+_OF_INDICES = [
+    torch.ops.aten.select.int,
+    torch.ops.aten.fill_.Scalar,
+    torch.ops.aten.fill_.Tensor,
+    torch.ops.aten.zero_.default,
+    torch.ops.aten.copy_.default,
+    torch.ops.aten._local_scalar_dense.default,
+]
+"""What a reducer does with its list of used parameters."""
+
+
+def _of_real_indices(operator: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """What an operator really does to a reducer's list; None for any other tensor."""
+    if isinstance(tensor, FakeTensor) or tensor.dtype is not torch.int32:
+        return None
+    return operator(tensor, *args, **kwargs)
 
 
 class _RealIndices(TorchDispatchMode):

@@ -20,6 +20,7 @@ from statsnet.errors import StatsNetError
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.joining import Variant
 from statsnet.workloads import Step
+from statsnet.workloads.trees import is_data_parallel
 
 MOST_STEPS = 40
 """So many steps are looked at: what happens in every 20th is averaged exactly, and what happens less often than in
@@ -146,8 +147,9 @@ def has_own_optimizer(step: Step) -> bool:
 
 def plain_values(step: Step) -> list[Any]:
     """The numbers and words that the model, what optimizes it and their files hold of their own, in small containers
-    too: what counts steps is mostly one of them."""
-    holders = [*step.built.whole.modules(), *(step.optimizer.parts if step.optimizer else ())]
+    too: what counts steps is mostly one of them. A data parallel wrapper only notes that its first steps are over."""
+    modules = itertools.filterfalse(is_data_parallel, step.built.whole.modules())
+    holders = [*modules, *(step.optimizer.parts if step.optimizer else ())]
     inner = [value for holder in holders for value in _attributes(holder) if _is_users(value)]
     files = [sys.modules[name] for name in {type(holder).__module__ for holder in holders} if _is_own(name)]
     values = itertools.chain.from_iterable(map(_attributes, [*holders, *inner, *files]))

@@ -123,7 +123,7 @@ class ProfileWorkload(CountableTask[Profile]):
 
     def _count(self, built: BuiltWorkload, step: Step) -> Profile:
         before, drawn_before = plain_values(step), drawn()
-        for _ in range(_warm_ups(self.model.mode, self.processes)):
+        for _ in range(_warm_ups(built, self.model.mode, self.processes)):
             step(0)
         chosen, inputs = representative_inputs(built, step)
         counted = [self._counted(built, step, one.steps[0]) for one in chosen]
@@ -262,10 +262,13 @@ def _power(step: Callable[[], Any], device: str) -> Power:
     return drawn_by(step, device) if alone() else Power(missing=dict.fromkeys(POWER_FIELDS, "off"))
 
 
-def _warm_ups(mode: str, processes: int) -> int:
+def _warm_ups(built: BuiltWorkload, mode: str, processes: int) -> int:
     """Steps before the one that is counted. The first of a training makes the optimizer's state. The first of several
-    processes also makes layouts of sharded tensors, and the second puts gradients into buckets by their order."""
-    return int(mode == "training") if processes == 1 else 1 + int(mode == "training")
+    processes also makes layouts of sharded tensors, and the second puts gradients into buckets by their order: the
+    third where the first has only looked at a graph that stays the same."""
+    if mode != "training" or processes == 1:
+        return int(mode == "training" or processes > 1)
+    return 2 + any(getattr(module, "static_graph", False) for module in built.whole.modules())
 
 
 def largest_step(built: BuiltWorkload) -> int:

@@ -16,7 +16,15 @@ from statsnet.errors import WorkloadError
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.tree_copies import copied
-from statsnet.workloads.trees import all_tensors, holds_iterator, is_small, parameters_of, same_state, state_of
+from statsnet.workloads.trees import (
+    all_tensors,
+    holds_iterator,
+    is_data_parallel,
+    is_small,
+    parameters_of,
+    same_state,
+    state_of,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -211,15 +219,20 @@ def _own(model: torch.nn.Module) -> list[tuple[Place, Any]]:
 
     usual = vars(torch.nn.Module()).keys()
     found: list[tuple[Place, Any]] = []
+    handed_out = _handed_out(model)
     for module in model.modules():
         if isinstance(module, torch.jit.ScriptModule):
             continue
-        own = {name: value for name, value in vars(module).items() if name not in usual}
-        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-            own = {}  # the parameters of the model inside
+        own = {} if is_data_parallel(module) else {n: value for n, value in vars(module).items() if n not in usual}
         items = {**own, **module._buffers}.items()
         found += [((module, name), value) for name, value in items if not name.startswith(_OF_WRAPPERS)]
-    return found
+    return [(place, value) for place, value in found if place not in handed_out]
+
+
+def _handed_out(model: torch.nn.Module) -> set[Place]:
+    """Where the older FullyShardedDataParallel puts parts of its flat parameters."""
+    flat = [getattr(module, "_flat_param", None) for module in model.modules()]
+    return {(info.module, info.param_name) for each in flat for info in getattr(each, "_param_infos", ())}
 
 
 def _is_users(value: Any, *, empty: bool = False) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from statsnet.workloads.trees import PLAIN, attributes_of, ends, may_be_written
+from statsnet.workloads.trees import PLAIN, attributes_of, ends, is_freed, may_be_written
 
 if TYPE_CHECKING:
     import torch
@@ -139,9 +139,11 @@ class _Copied(_Mapped):
 
 def clone(tensor: torch.Tensor) -> torch.Tensor:
     """A copy that keeps strides, expanded axes, whether it needs a gradient, its class, and what people have hung on
-    it."""
+    it; the tensor itself if its memory has been freed."""
     import torch
 
+    if is_freed(tensor):
+        return tensor
     plain = tensor.detach()
     if plain.layout is torch.strided and 0 in plain.stride() and plain.numel():
         stored = plain[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in plain.stride())]

@@ -33,6 +33,14 @@ def parameters_of(model: torch.nn.Module) -> list[torch.nn.Parameter]:
     return list(torch.nn.Module.parameters(model))
 
 
+def is_data_parallel(module: torch.nn.Module) -> bool:
+    """Whether it only shares a model's step with other processes (DistributedDataParallel, FullyShardedDataParallel):
+    what it holds of its own is no state of the model."""
+    import torch
+
+    return isinstance(module, torch.nn.parallel.DistributedDataParallel) or hasattr(module, "_flat_param")
+
+
 def data_bytes(value: Any) -> int:
     """Bytes of all tensors inside, and of NumPy's arrays."""
     import torch
@@ -160,6 +168,18 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
+def is_freed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has no memory any more, as gathered parameters of a sharded model between steps: to read it may
+    end the process."""
+    import torch
+
+    try:
+        parts = [part for part in parts_of(tensor) if part.layout is torch.strided and part.numel()]
+        return any(part.untyped_storage().nbytes() == 0 for part in parts)
+    except (RuntimeError, ValueError):  # of a class that tells nothing of its memory
+        return False
+
+
 SMALL_BYTES = 4096
 
 
@@ -175,7 +195,7 @@ def _content(tensor: torch.Tensor) -> bytes | None:
     made in inference mode. None of another, and of one without data."""
     import torch
 
-    if not tensor.is_inference() and not is_small(tensor):
+    if (not tensor.is_inference() and not is_small(tensor)) or is_freed(tensor):
         return None
     digest = hashlib.blake2b()
     try:

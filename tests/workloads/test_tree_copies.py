@@ -87,3 +87,12 @@ def test_states_differ_by_any_change() -> None:
     assert same_state(before, state_of(held))
     held["n"][0] = 1.0
     assert not same_state(before, state_of(held))
+
+
+def test_what_has_no_memory_any_more_is_left_alone() -> None:
+    """As gathered parameters between two steps, and views of them."""
+    gathered = torch.randn(4, 8)
+    held = [gathered, gathered[1:3]]
+    gathered.untyped_storage().resize_(0)
+    assert all(made is given for made, given in zip(copied(held), held, strict=True))
+    assert same_state(state_of(held), state_of(held))

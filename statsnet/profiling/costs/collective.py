@@ -26,6 +26,7 @@ def _reduced(call: OperatorCall) -> Cost:
     f"{_FUNCTIONAL}.all_gather_into_tensor_coalesced",
     f"{_FUNCTIONAL}.all_to_all_single",
     f"{_FUNCTIONAL}.broadcast",
+    "_dtensor.shard_dim_alltoall",
 )
 def _moved(call: OperatorCall) -> Cost:
     return call.cost()
