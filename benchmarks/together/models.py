@@ -7,13 +7,17 @@ The processes are a group when a function is called. Sizes are those that two co
 
 from __future__ import annotations
 
+import random
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import Shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
+from torch.distributed.tensor.parallel.style import ParallelStyle
 from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.parallel import DistributedDataParallel
 
@@ -30,14 +34,27 @@ def resnet50_ddp(batch: int = 4, image: int = 224, shrink: int = 1) -> tuple[nn.
 
 
 def bert_fsdp2(
-    batch: int = 2, sequence: int = 128, layers: int = 4, hidden: int = 1024, vocabulary: int = 30522
+    batch: int = 2,
+    sequence: int = 128,
+    layers: int = 4,
+    hidden: int = 1024,
+    vocabulary: int = 30522,
+    gathered: str = "float32",
 ) -> tuple[nn.Module, tuple[()], dict[str, Tensor]]:
-    """FSDP2 of BERT large, by default 4 of its 24 layers: parameters are gathered, gradients reduced and scattered."""
+    """FSDP2 of BERT large, by default 4 of its 24 layers: parameters are gathered in the dtype in which they compute,
+    gradients reduced and scattered in float32."""
     model, args, kwargs = bert.large(batch, sequence, layers, hidden, vocabulary)
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    precision = MixedPrecisionPolicy(param_dtype=getattr(torch, gathered), reduce_dtype=torch.float32)
     for layer in model.bert.encoder.layer:  # type: ignore[union-attr]
-        fully_shard(layer, mesh=mesh)
-    return fully_shard(model, mesh=mesh), args, kwargs
+        fully_shard(layer, mesh=mesh, mp_policy=precision)
+    return fully_shard(model, mesh=mesh, mp_policy=precision), args, kwargs
+
+
+def bert_fsdp2_bfloat16(
+    batch: int = 2, sequence: int = 128, layers: int = 4, hidden: int = 1024, vocabulary: int = 30522
+) -> tuple[nn.Module, tuple[()], dict[str, Tensor]]:
+    return bert_fsdp2(batch, sequence, layers, hidden, vocabulary, gathered="bfloat16")
 
 
 class TransformerLayer(nn.Module):
@@ -59,8 +76,15 @@ class TransformerLayer(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norms[1](x))))
 
 
-WITHIN_A_LAYER = {name: ColwiseParallel() for name in ("qkv", "up")} | {
-    name: RowwiseParallel() for name in ("o", "down")
+WITHIN_A_LAYER: dict[str, ParallelStyle] = {
+    **{name: ColwiseParallel() for name in ("qkv", "up")},
+    **{name: RowwiseParallel() for name in ("o", "down")},
+}
+
+BETWEEN_LAYERS: dict[str, ParallelStyle] = {
+    **{name: SequenceParallel() for name in ("norms.0", "norms.1")},
+    **{name: ColwiseParallel(input_layouts=Shard(1)) for name in ("qkv", "up")},
+    **{name: RowwiseParallel(output_layouts=Shard(1)) for name in ("o", "down")},
 }
 
 
@@ -68,11 +92,81 @@ def tensor_parallel_stack(
     batch: int = 4, length: int = 128, layers: int = 4, width: int = 1024, head: int = 64
 ) -> tuple[nn.Module, Tensor]:
     """Tensor parallel: each layer's two outputs are all-reduced forward, its two inputs' gradients backward."""
+    return _parallel_stack(layers, width, head, WITHIN_A_LAYER), torch.randn(batch, length, width)
+
+
+def sequence_parallel_stack(
+    batch: int = 4, length: int = 128, layers: int = 4, width: int = 1024, head: int = 64
+) -> tuple[nn.Module, Tensor]:
+    """Tensor parallel, each process with a part of the sequence between: a layer's two inputs are gathered, its two
+    outputs reduced and scattered, and backward the other way round."""
+    part = length // dist.get_world_size()
+    return _parallel_stack(layers, width, head, BETWEEN_LAYERS), torch.randn(batch, part, width)
+
+
+def _parallel_stack(layers: int, width: int, head: int, plan: dict[str, ParallelStyle]) -> nn.Module:
     model = nn.Sequential(*(TransformerLayer(width, head) for _ in range(layers)))
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for layer in model:
-        parallelize_module(layer, mesh, WITHIN_A_LAYER)
-    return model, torch.randn(batch, length, width)
+        parallelize_module(layer, mesh, plan)
+    return model
+
+
+class Experts(nn.Module):
+    """Small networks for a token each, spread over the processes: tokens travel to theirs and back. `routes` has the
+    expert of each token by process, fixed as where it follows from the token's id (hash layers)."""
+
+    def __init__(self, width: int, routes: list[list[int]], experts: int) -> None:
+        super().__init__()
+        count, rank = dist.get_world_size(), dist.get_rank()
+        own = range(rank * experts // count, (rank + 1) * experts // count)
+        self.order = sorted(range(len(routes[rank])), key=routes[rank].__getitem__)
+        self.sent = [sum(expert * count // experts == r for expert in routes[rank]) for r in range(count)]
+        arriving = [sorted(expert for expert in each if expert in own) for each in routes]
+        self.received = [len(each) for each in arriving]
+        tokens = list(enumerate(expert for each in arriving for expert in each))
+        self.places = [[place for place, expert in tokens if expert == one] for one in own]
+        self.networks = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in own
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(tokens, width) to the same."""
+        order = torch.tensor(self.order)
+        here = all_to_all_single_autograd(x[order], self.received, self.sent, dist.group.WORLD)
+        done = torch.zeros_like(here)
+        for places, network in zip(self.places, self.networks, strict=True):
+            place = torch.tensor(places, dtype=torch.int64)
+            done = done.index_copy(0, place, network(here[place]))
+        back = all_to_all_single_autograd(done, self.sent, self.received, dist.group.WORLD)
+        return x.index_add(0, order, back)
+
+
+class MixtureOfExperts(nn.Module):
+    """Transformer layers, data parallel, with experts behind each."""
+
+    def __init__(self, layers: int, width: int, head: int, routes: list[list[int]], experts: int) -> None:
+        super().__init__()
+        self.dense = nn.ModuleList(DistributedDataParallel(TransformerLayer(width, head)) for _ in range(layers))
+        self.experts = nn.ModuleList(Experts(width, routes, experts) for _ in range(layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, length, width) to the same."""
+        for dense, experts in zip(self.dense, self.experts, strict=True):
+            x = dense(x)
+            x = experts(x.flatten(0, 1)).view_as(x)
+        return x
+
+
+def moe_all_to_all(
+    batch: int = 4, length: int = 128, layers: int = 2, width: int = 512, head: int = 64, experts: int = 8
+) -> tuple[nn.Module, Tensor]:
+    """Experts spread over the processes: all-to-alls of unequal parts, two for each layer in either direction, and
+    all-reduces of the other layers' gradients. `batch` is of one process."""
+    shares = [1 / (1 + expert) for expert in range(experts)]  # Zipf's law
+    ranks = range(dist.get_world_size())
+    routes = [random.Random(rank).choices(range(experts), shares, k=batch * length) for rank in ranks]
+    return MixtureOfExperts(layers, width, head, routes, experts), torch.randn(batch, length, width)
 
 
 class ExchangingDLRM(DLRM):

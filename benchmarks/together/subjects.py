@@ -45,8 +45,11 @@ class SharedStep:
 SUBJECTS = (
     SharedStep(name="ResNet-50 DDP", factory="resnet50_ddp"),
     SharedStep(name="BERT FSDP2", factory="bert_fsdp2"),
+    SharedStep(name="BERT FSDP2 bfloat16", factory="bert_fsdp2_bfloat16"),
     SharedStep(name="tensor-parallel stack", factory="tensor_parallel_stack"),
+    SharedStep(name="sequence-parallel stack", factory="sequence_parallel_stack"),
     SharedStep(name="DLRM all-to-all", factory="dlrm_all_to_all"),
+    SharedStep(name="mixture of experts", factory="moe_all_to_all"),
 )
 
 
