@@ -89,9 +89,10 @@ def _profile(members: Sequence[Member], wanted: Wanted, what: str, *, copies: bo
         )
     output.check_folder(Path(wanted.folder))
     failed = []
+    told: dict[str, str] = {}
     try:
         for outcome in _outcomes(members, wanted, copies=copies):
-            why = outcome.why.replace("\n", "; ")
+            why = _once(outcome, told).replace("\n", "; ")
             click.echo(shown(f"{outcome.name}: {outcome.what}{', ' if outcome.what != 'profiled' else ' into '}{why}"))
             failed += [outcome.name] if outcome.what == "failed" else []
     except KeyboardInterrupt:
@@ -105,6 +106,13 @@ def _profile(members: Sequence[Member], wanted: Wanted, what: str, *, copies: bo
             hint="the same command tries these alone again, once their reasons are mended"
             + (f"; the other {there} are in '{wanted.folder}'" if there else ""),
         )
+
+
+def _once(outcome: Outcome, told: dict[str, str]) -> str:
+    """Why something failed. Cause and remedy are `told` once, as of nodes that are gone, then by whom they were."""
+    why, _, more = outcome.why.partition("\n")
+    first = told.setdefault(more, outcome.name)
+    return outcome.why if not more or first == outcome.name else f"{why}, for the same cause as {first}"
 
 
 def _outcomes(members: Sequence[Member], wanted: Wanted, *, copies: bool) -> Iterator[Outcome]:

@@ -91,8 +91,8 @@ def no_place(label: str, lost: Iterable[LeftOut]) -> MeasurementError:
     return MeasurementError(
         f"no node is left that could measure {label}",
         cause="; ".join(dict.fromkeys(f"{each.name}: {each.why}" for each in lost)) or "none was found",
-        hint="start nodes like these (`ray start --address`); the same command goes on with what is kept, and asks all "
-        "nodes that have joined",
+        hint="the same command goes on with what is kept, and asks all nodes that are there, also those that were left "
+        "out; `ray start --address` starts more",
     )
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from cli_support import GOLDEN, read, write_proxy
 
-from statsnet.cli import main
+from statsnet.cli import main, profile_many
 from statsnet.environment import slug
 from statsnet.measure import process, ray_cluster
+from statsnet.profiling.members import Outcome
 
 QUICK = ("--preset", "tiny", "--min-time", "20ms")
 
@@ -29,6 +30,19 @@ def test_one_that_fails_loses_nothing_else(
     assert "1 of 2 workloads could not be profiled" in told.err
     assert "the other 1 are in 'db'" in told.err
     assert foreign.read_bytes() == GOLDEN.read_bytes()
+
+
+def test_a_cause_that_many_have_is_told_once(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "no node is left for it\ncause: the node has ended\ntry: start one"
+    gone = [Outcome(name=name, what="failed", why=why) for name in ("a", "b")]
+    monkeypatch.setattr(profile_many, "_outcomes", lambda *_, **__: gone)
+    assert main(["profile", "recsys/ncf", "recsys/din", "-o", str(here / "db")]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "a: failed, no node is left for it; cause: the node has ended; try: start one",
+        "b: failed, no node is left for it, for the same cause as a",
+    ]
 
 
 def test_several_proxies_on_this_machine(
