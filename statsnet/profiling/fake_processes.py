@@ -200,7 +200,7 @@ _OF_INDICES = [
 
 def _of_real_indices(operator: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """What an operator really does to a reducer's list; None for any other tensor."""
-    if isinstance(tensor, FakeTensor) or tensor.dtype is not torch.int32:
+    if tensor.dtype is not torch.int32 or any(isinstance(each, FakeTensor) for each in (tensor, *args)):
         return None
     return operator(tensor, *args, **kwargs)
 
