@@ -25,6 +25,9 @@ PROBE_LIMIT_S = 120.0
 
 NO_SPACE = "No space left on device"
 
+_GONE = "doesn't exist any more"
+"""Ray's words for a node to which nothing can be sent."""
+
 
 def may_be_of_node(error: StatsNetError) -> bool:
     """Whether an errand that failed so may do better on another node: one whose disk is full, or that lacks a package,
@@ -83,6 +86,8 @@ def unusable(node: Node, error: Exception) -> LeftOut:
     if "No module named 'statsnet" in text:
         wanted = f"pip install 'statsnet[cluster]=={statsnet.__version__}' there, and start the node again"
         return LeftOut(name=node.name, why="StatsNet is not installed there", hint=wanted)
+    if _GONE in text:
+        return LeftOut(name=node.name, why="it left before it could describe itself", hint="look at its logs")
     return LeftOut(name=node.name, why=f"it could not describe itself ({_last_line(error)})", hint="look at its logs")
 
 
