@@ -8,6 +8,7 @@ The processes are a group when a function is called. Sizes are those that two co
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -112,6 +113,13 @@ def _parallel_stack(layers: int, width: int, head: int, plan: dict[str, Parallel
     return model
 
 
+def exchanged(sent: Tensor, sizes: list[int], sizes_sent: list[int]) -> Tensor:
+    """What the others have sent to this process: parts of these sizes, in the order of their ranks."""
+    everyone: Any = dist.group.WORLD
+    received: Tensor = all_to_all_single_autograd(sent, sizes, sizes_sent, everyone)
+    return received
+
+
 class Experts(nn.Module):
     """Small networks for a token each, spread over the processes: tokens travel to theirs and back. `routes` has the
     expert of each token by process, fixed as where it follows from the token's id (hash layers)."""
@@ -133,12 +141,12 @@ class Experts(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(tokens, width) to the same."""
         order = torch.tensor(self.order)
-        here = all_to_all_single_autograd(x[order], self.received, self.sent, dist.group.WORLD)
+        here = exchanged(x[order], self.received, self.sent)
         done = torch.zeros_like(here)
         for places, network in zip(self.places, self.networks, strict=True):
             place = torch.tensor(places, dtype=torch.int64)
             done = done.index_copy(0, place, network(here[place]))
-        back = all_to_all_single_autograd(done, self.sent, self.received, dist.group.WORLD)
+        back = exchanged(done, self.sent, self.received)
         return x.index_add(0, order, back)
 
 
@@ -187,7 +195,7 @@ class ExchangingDLRM(DLRM):
         sent = torch.stack(bags, dim=1)  # (batch of all, tables here, width)
         sizes = [batch * share * WIDTH for share in self.shares]
         parts_sent = [sent.numel() // len(sizes)] * len(sizes)
-        received = all_to_all_single_autograd(sent.flatten(), sizes, parts_sent, dist.group.WORLD)
+        received = exchanged(sent.flatten(), sizes, parts_sent)
         parts = [part.view(batch, -1, WIDTH) for part in received.split(sizes)]
         vectors = torch.cat([x.unsqueeze(1), *parts], dim=1)
         products = torch.bmm(vectors, vectors.transpose(1, 2))
