@@ -9,7 +9,9 @@ What its operators were called with
 What other parts and files add
     graphs, joined_files
 Files with counts alone
-    execution_trace, execution_nodes, onnx_model, onnx_operators, onnx_einsum, onnx_values
+    execution_trace, execution_nodes
+ONNX models, counts too
+    onnx_model, onnx_file, onnx_graph, onnx_call, onnx_operators, onnx_products, onnx_einsum, onnx_values
 ONNX Runtime's own operators
     onnx_fused, onnx_parts, onnx_attention
 """

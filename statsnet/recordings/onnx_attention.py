@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statsnet.recordings.onnx_operators import Tensor
+from statsnet.recordings.onnx_call import Tensor
 from statsnet.recordings.onnx_parts import Fused, FusedNode, Part
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from statsnet.recordings.onnx_attention import attention, multi_head
-from statsnet.recordings.onnx_operators import Tensor
+from statsnet.recordings.onnx_call import Tensor
 from statsnet.recordings.onnx_parts import Fused, FusedNode, Part
 
 DOMAINS = frozenset({"com.microsoft", "com.microsoft.nchwc"})

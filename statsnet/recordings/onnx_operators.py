@@ -6,36 +6,13 @@ those that compute shapes are nothing. An operator that is not in the table is o
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
-from statsnet.recordings.onnx_einsum import as_product
+from statsnet.recordings.onnx_call import OnnxCall, Translated
+from statsnet.recordings.onnx_products import attention, einsum, gemm, matmul, recurrent
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
-Tensor = dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnnxCall:
-    """One node: its inputs and outputs as encoded tensors (None: absent or of unknown shape) and its attributes."""
-
-    op: str
-    inputs: Sequence[Tensor]
-    outputs: Sequence[Tensor]
-    attributes: Mapping[str, Any]
-
-    def input(self, index: int) -> Tensor:
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    def rank(self) -> int:
-        first = self.input(0)
-        return len(first["shape"]) if first else 0
-
-
-Translated = tuple[str, list[Any]]
 MOST_SPATIAL_AXES = 3
 _NOTHING = frozenset({"Constant", "Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan", "SequenceEmpty"})
 _VIEWS = {"Reshape": "view", "Flatten": "view", "Squeeze": "view", "Unsqueeze": "view", "Identity": "alias",
@@ -124,7 +101,7 @@ def _of_integers(call: OnnxCall) -> list[Translated]:
     second = 1 if call.op.endswith("Integer") else 3
     bias = call.input(8) if call.op == "QLinearConv" else None
     plain = replace(call, inputs=[call.input(0), call.input(second), bias])
-    return _convolution(plain) if "Conv" in call.op else _matmul(plain)
+    return _convolution(plain) if "Conv" in call.op else matmul(plain)
 
 
 def _few_bits(call: OnnxCall) -> list[Translated]:
@@ -135,42 +112,10 @@ def _cast(call: OnnxCall) -> list[Translated]:
     return [("aten._to_copy.default", [call.input(0)])]
 
 
-def _attention(call: OnnxCall) -> list[Translated] | None:
-    """Query, key, value [B, H, S, D], or [B, S, H · D] with the numbers of heads; mask; a cache [B, H, P, D]."""
-    heads = [int(call.attributes.get(f"{kind}_num_heads") or 0) for kind in ("q", "kv", "kv")]
-    tensors = [_with_heads(call.input(i), heads[i]) for i in range(3)]
-    if any(tensor is None or len(tensor["shape"]) != 4 for tensor in tensors):
-        return None
-    query, key, value = (tensor for tensor in tensors if tensor)
-    past = call.input(4)
-    if past and len(past["shape"]) == 4:
-        key, value = (
-            t | {"shape": [*t["shape"][:2], t["shape"][2] + past["shape"][2], t["shape"][3]]} for t in (key, value)
-        )
-    args = [query, key, value, call.input(3), 0.0, bool(call.attributes.get("is_causal", 0)) and not past]
-    grouped = query["shape"][1] != key["shape"][1]
-    return [("aten.scaled_dot_product_attention.default", [*args, None, True] if grouped else args)]
-
-
-def _with_heads(tensor: Tensor, heads: int) -> Tensor:
-    if tensor is None or len(tensor["shape"]) != 3 or heads < 1:
-        return tensor
-    batch, tokens, width = tensor["shape"]
-    return {"shape": [batch, heads, tokens, width // heads], "dtype": tensor["dtype"]}
-
-
 def _rotated(call: OnnxCall) -> list[Translated]:
     """The tensor's size times cosines and, its halves exchanged, times sines; and the sum of both."""
     first = call.input(0)
     return [("aten.mul.Tensor", [first, first])] * 2 + [("aten.add.Tensor", [first, first, 1])]
-
-
-def _swapped(tensor: Tensor, swap: bool) -> Tensor:
-    """A matrix, read transposed."""
-    if tensor is None or not swap or len(tensor["shape"]) != 2:
-        return tensor
-    rows, columns = tensor["shape"]
-    return {"shape": [columns, rows], "dtype": tensor["dtype"], "strides": [1, columns]}
 
 
 def _two_at_a_time(call: OnnxCall) -> list[Translated]:
@@ -191,39 +136,6 @@ def _slice(call: OnnxCall) -> list[Translated]:
 
 def _where(call: OnnxCall) -> list[Translated]:
     return [("aten.where.self", list(call.inputs))]
-
-
-def _gemm(call: OnnxCall) -> list[Translated]:
-    left = _swapped(call.input(0), bool(call.attributes.get("transA", 0)))
-    right = _swapped(call.input(1), bool(call.attributes.get("transB", 0)))
-    if call.input(2) is None:
-        return [("aten.mm.default", [left, right])]
-    return [("aten.addmm.default", [call.input(2), left, right, 1, 1])]
-
-
-def _matmul(call: OnnxCall) -> list[Translated]:
-    """Matrices as they are; with leading axes, one batched product, or one of all rows if the right side has none."""
-    left, right = call.input(0), call.input(1)
-    if left is None or right is None or min(len(left["shape"]), len(right["shape"])) < 2:
-        return [("aten.matmul.default", [left, right])]
-    a, b = left["shape"], right["shape"]
-    if len(b) == 2:
-        rows = math.prod(a[:-1])
-        return [("aten.mm.default", [{"shape": [rows, a[-1]], "dtype": left["dtype"]}, right])]
-    batch = math.prod(max(sizes) if all(sizes) else 0 for sizes in _leading_axes(a, b))
-    return [("aten.bmm.default", [_batched(tensor, batch) for tensor in (left, right)])]
-
-
-def _leading_axes(one: Sequence[int], other: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The sizes of all axes but the last two, side by side; where one has fewer, they are 1."""
-    return zip_longest(reversed(one[:-2]), reversed(other[:-2]), fillvalue=1)
-
-
-def _batched(tensor: dict[str, Any], batch: int) -> Tensor:
-    """An operand of a batched product: one matrix for all of them lies in memory once."""
-    *leading, rows, columns = tensor["shape"]
-    made = {"shape": [batch, rows, columns], "dtype": tensor["dtype"]}
-    return made | {"strides": [0, columns, 1]} if batch > 1 == math.prod(leading) else made
 
 
 def _batch_norm(call: OnnxCall) -> list[Translated]:
@@ -250,15 +162,6 @@ def _rms_norm(call: OnnxCall) -> list[Translated]:
     first = call.input(0)
     normalized = first["shape"][int(call.attributes.get("axis", -1)) :] if first else None
     return [("aten.rms_norm.default", [first, normalized, call.input(1)])]
-
-
-def _einsum(call: OnnxCall) -> list[Translated] | None:
-    left, right = call.input(0), call.input(1)
-    equation = call.attributes.get("equation", b"")
-    if left is None or right is None or len(call.inputs) != 2 or not isinstance(equation, bytes):
-        return None
-    operands = as_product(equation.decode(errors="replace"), left, right)
-    return [("aten.bmm.default", list(operands))] if operands else None
 
 
 def _top(call: OnnxCall) -> list[Translated]:
@@ -312,27 +215,14 @@ def _resize(call: OnnxCall) -> list[Translated] | None:
     return [(f"aten.upsample_{kind.get(axes, f'nearest{axes}d')}.default", [call.input(0)])]
 
 
-def _recurrent(call: OnnxCall) -> list[Translated]:
-    """X, W [directions, gates·hidden, in], R [directions, gates·hidden, hidden], B: one layer as ATen's."""
-    weights = [{"shape": list(w["shape"][1:]), "dtype": w["dtype"]} for w in (call.input(1), call.input(2)) if w]
-    first, recurrent = call.input(0), call.input(2)
-    if first is None or recurrent is None or len(first["shape"]) != 3:
-        return [("aten.lstm.input", [None])]
-    directions, hidden = recurrent["shape"][0], recurrent["shape"][2]
-    state = {"shape": [directions, first["shape"][1], hidden], "dtype": first["dtype"]}
-    name = {"LSTM": "lstm.input", "GRU": "gru.input", "RNN": "rnn_tanh.input"}[call.op]
-    states = {"tensors": [state, state]} if call.op == "LSTM" else state
-    return [(f"aten.{name}", [first, states, {"tensors": weights * directions}])]
-
-
 _SPECIAL: dict[str, Callable[[OnnxCall], list[Translated] | None]] = {
-    "Conv": _convolution, "ConvTranspose": _convolution, "Gemm": _gemm, "MatMul": _matmul,
+    "Conv": _convolution, "ConvTranspose": _convolution, "Gemm": gemm, "MatMul": matmul,
     "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm, "MaxPool": _pool, "AveragePool": _pool,
     "GlobalAveragePool": _global_pool, "GlobalMaxPool": _global_pool, "Softmax": _softmax, "LogSoftmax": _softmax,
-    "Concat": _concat, "Gather": _gather, "Resize": _resize, "Upsample": _resize, "LSTM": _recurrent,
-    "GRU": _recurrent, "RNN": _recurrent, "Slice": _slice, "Where": _where, "InstanceNormalization": _group_norm,
-    "GroupNormalization": _group_norm, "RMSNormalization": _rms_norm, "Einsum": _einsum, "TopK": _top,
-    "GatherElements": _gather_elements, "Attention": _attention, "RotaryEmbedding": _rotated, "CastLike": _cast,
+    "Concat": _concat, "Gather": _gather, "Resize": _resize, "Upsample": _resize, "LSTM": recurrent,
+    "GRU": recurrent, "RNN": recurrent, "Slice": _slice, "Where": _where, "InstanceNormalization": _group_norm,
+    "GroupNormalization": _group_norm, "RMSNormalization": _rms_norm, "Einsum": einsum, "TopK": _top,
+    "GatherElements": _gather_elements, "Attention": attention, "RotaryEmbedding": _rotated, "CastLike": _cast,
     "QuantizeLinear": _cast, "DequantizeLinear": _cast, "DynamicQuantizeLinear": _cast, "QLinearConv": _of_integers,
     "QLinearMatMul": _of_integers, "ConvInteger": _of_integers, "MatMulInteger": _of_integers,
     "QuantizedLinear": _few_bits,

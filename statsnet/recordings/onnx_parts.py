@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from statsnet.recordings.onnx_operators import OnnxCall, Tensor
+from statsnet.recordings.onnx_call import OnnxCall, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

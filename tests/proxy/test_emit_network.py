@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,17 +14,12 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.experimental.proxy_tensor import make_fx
+from watched_blocks import blocks_of, changed, inputs
 
-from statsnet.blocks import Config
-from statsnet.blocks.pointwise import BINARY, FUNCTIONS
-from statsnet.profiling.capture import CaptureMode
 from statsnet.proxy.emit import network_source
-from statsnet.proxy.towers import LONGEST_TOWER, Placed, Tower, build_towers
-from statsnet.signatures.categories import base_name
-from statsnet.signatures.kernel_class import layout_of
+from statsnet.proxy.towers import Placed, Tower, build_towers
 
 MODES = ["inference", "training"]
-TINY = torch.finfo(torch.float32).tiny
 MAIN_OPERATOR = {
     "conv": "convolution", "linear": "addmm", "batched_matmul": "bmm", "recurrent": "mkldnn_rnn_layer",
     "attention": "_scaled_dot_product_flash_attention_for_cpu", "embedding": "embedding",
@@ -42,32 +35,6 @@ def run(network: Any, proxy: nn.Module) -> Tensor:
     """All that the network gives back, one tower after the other."""
     with torch.no_grad():
         return torch.cat([y.reshape(-1) for y in proxy(inputs(network, proxy))])
-
-
-def inputs(network: Any, proxy: nn.Module) -> list[Tensor]:
-    dtype = next((p.dtype for p in proxy.parameters()), torch.float32)
-    return [x.to(dtype) if x.is_floating_point() else x for x in network.batches(proxy, "cpu")[0]]
-
-
-def blocks_of(proxy: nn.Module) -> list[nn.Module]:
-    return [block for tower in proxy.towers for block in tower]
-
-
-@contextmanager
-def changed(block: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """What the block gives goes through `change`. Blocks are run by their forward: they know no hooks."""
-    forward = block.forward
-    block.forward = lambda x: change(forward(x))
-    yield
-    del block.forward
-
-
-def noted(block: nn.Module, note: Callable[[Tensor], object]) -> AbstractContextManager[None]:
-    def and_on(y: Tensor) -> Tensor:
-        note(y)
-        return y
-
-    return changed(block, and_on)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -224,173 +191,6 @@ def test_optimizers_step_what_they_own(write_source: Callable[..., str], load: A
     assert changed <= owned
     assert any(".conv.weight" in name for name in changed)
     assert all(p.grad is not None for p in proxy.parameters())
-
-
-@pytest.mark.parametrize(("concatenated", "strides"), [(False, (4, 1)), (True, (8, 1))])
-def test_the_gradient_of_a_concatenated_output_is_a_slice_of_a_wider_one(
-    concatenated: bool, strides: tuple[int, ...], write_source: Callable[..., str], load: Any
-) -> None:
-    config = {"rows": 50, "width": 4, "indices": 16, "output_is_concatenated": concatenated}
-    towers = build_towers([(Placed(kind="embedding", config=config, optimizer="adam"), 1)])
-    assert gradient_strides(load(write_source("training", towers))) == [strides]
-
-
-def test_it_is_cut_along_the_axis_that_the_block_names(write_source: Callable[..., str], load: Any) -> None:
-    config = {"shape": (4, 3, 5, 6), "functions": ("mish",), "output_is_concatenated": True, "concatenated_axis": -3}
-    network = load(write_source("training", build_towers([(Placed(kind="pointwise", config=config), 1)])))
-    assert gradient_strides(network) == [(180, 30, 6, 1)]
-
-
-@pytest.mark.parametrize(
-    ("config", "layouts"),
-    [
-        ({}, ("contiguous", "contiguous")),
-        ({"channels_last": True}, ("transposed", "contiguous")),  # told by the gradient
-        ({"output_last_axis": 1}, ("contiguous", "transposed")),
-        ({"channels_last": True, "output_last_axis": 1}, ("transposed", "transposed")),
-    ],
-)
-def test_a_convolution_between_transposed_layers_runs_on_their_layout(
-    config: Config, layouts: tuple[str, str], write_source: Callable[..., str], load: Any
-) -> None:
-    conv = {"batch": 2, "channels": 16, "size": (20,), "filters": 8, "kernel": (3,), "stride": (1,), "padding": (1,)}
-    placed = Placed(kind="conv", config={**conv, "activation": "mish", **config}, optimizer="sgd")
-    network = load(write_source("training", build_towers([(placed, 1)])))
-    step = network.make_step(network.build())
-    with CaptureMode() as capture:
-        step()
-    of = {base_name(c.op): layout_of("", c.args) for c in capture.calls}
-    assert (of["convolution"], of["convolution_backward"]) == layouts
-    assert of["mish_backward"] == ("transposed" if "output_last_axis" in config else "contiguous")
-
-
-def gradient_strides(network: Any) -> list[tuple[int, ...]]:
-    """Of what its first block's output gets in a step."""
-    proxy = network.build()
-    seen: list[tuple[int, ...]] = []
-
-    def watch(y: Tensor) -> None:
-        y.register_hook(lambda gradient: seen.append(gradient.stride()))
-
-    step = network.make_step(proxy)
-    with noted(blocks_of(proxy)[0], watch):
-        step()
-    return seen
-
-
-SHAPE = (16, 32)
-LONG: dict[str, tuple[str, dict[str, Any]]] = {
-    "conv": ("conv", {"batch": 1, "channels": 8, "size": (8, 8), "filters": 8, "kernel": (3, 3),
-                      "stride": (1, 1), "padding": (1, 1)}),
-    "linear": ("linear", {"rows": 16, "inputs": 32, "outputs": 32}),
-    "linear sigmoid": ("linear", {"rows": 16, "inputs": 32, "outputs": 32, "activation": "sigmoid"}),
-    "linear relu": ("linear", {"rows": 16, "inputs": 32, "outputs": 32, "activation": "relu"}),
-    "matmul": ("batched_matmul", {"batch": 2, "rows": 4, "depth": 64, "columns": 64}),
-    "attention": ("attention", {"batch": 1, "heads": 2, "queries": 8, "keys": 32, "head_size": 32}),
-    "recurrent": ("recurrent", {"steps": 4, "batch": 4, "inputs": 32, "hidden": 32}),
-    "batch norm": ("norm", {"kind": "batch", "shape": SHAPE, "activation": "relu"}),
-    "softmax": ("softmax", {"shape": (1, 512), "axis": 1}),
-    "log softmax": ("softmax", {"shape": SHAPE, "axis": 1, "log": True}),
-    "transpose": ("transpose", {"shape": SHAPE, "order": (1, 0)}),
-    "average": ("pool", {"kind": "avg", "batch": 1, "channels": 8, "size": (8, 8), "kernel": (3, 3),
-                         "stride": (1, 1), "padding": (1, 1)}),
-    "max": ("reduce", {"function": "amax", "shape": SHAPE, "axes": (1,)}),
-    "divided": ("pointwise", {"shape": SHAPE, "functions": ("div", "mul", "mul"), "operand": SHAPE}),
-    **{n: ("pointwise", {"shape": SHAPE, "functions": (n,), **({"operand": SHAPE} if n in BINARY else {})})
-       for n in FUNCTIONS},
-}  # fmt: skip
-
-
-def check_sizes(network: Any) -> None:
-    """Run forward and backward: activations and gradients are finite, of sane size and not denormal."""
-    proxy = network.build()
-    seen: list[Tensor] = []
-    batch = [x.requires_grad_(x.is_floating_point()) for x in inputs(network, proxy)]
-    with ExitStack() as stack:
-        for block in blocks_of(proxy):
-            stack.enter_context(noted(block, lambda y: seen.append(y.detach())))
-        outputs = proxy(batch)
-    torch.autograd.backward(outputs, network.gradients_like(outputs))
-    seen += [x.grad for x in (*proxy.parameters(), *batch) if x.requires_grad]
-    for tensor in seen:
-        size = float(tensor.double().square().mean().sqrt())
-        assert math.isfinite(size)
-        assert 1e-17 < size < 1e13, size
-        magnitude = tensor.abs()
-        denormal = (magnitude > 0) & (magnitude < TINY)
-        assert not denormal.any()
-
-
-@pytest.mark.parametrize("name", LONG)
-def test_a_long_tower_keeps_numbers_sane(name: str, write_source: Callable[..., str], load: Any) -> None:
-    kind, config = LONG[name]
-    towers = build_towers([(Placed(kind=kind, config=config), LONGEST_TOWER)])
-    check_sizes(load(write_source("training", towers)))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_mixed_towers_keep_numbers_sane(seed: int, write_source: Callable[..., str], load: Any) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    names = [list(LONG)[i] for i in torch.randperm(len(LONG), generator=generator)[:12].tolist()]
-    counts = torch.randint(1, 5, (12,), generator=generator).tolist()
-    rows = [(Placed(kind=LONG[n][0], config=LONG[n][1]), c) for n, c in zip(names, counts, strict=True)]
-    check_sizes(load(write_source("training", build_towers(rows))))
-
-
-def channels_last(x: torch.Tensor) -> bool:
-    return x.is_contiguous(memory_format=torch.channels_last)
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # Dynamo looks at all that it meets
-@pytest.mark.parametrize("how", ["weights", "compiled", "wrapped"])
-@pytest.mark.parametrize("mode", MODES)
-def test_where_convolutions_are_channels_last_so_is_what_is_handed_to_them(
-    mode: str, how: str, write_source: Callable[..., str], load: Any
-) -> None:
-    """Their weights say so, or a compiler does so; the weights themselves stay as a model's would."""
-    network = load(write_source(mode))
-    proxy = network.build()
-    if how == "weights":
-        proxy = proxy.to(memory_format=torch.channels_last)
-    elif how == "compiled":
-        proxy.compile(backend="eager")
-    else:
-        proxy = torch.compile(proxy, backend="eager")
-    (batch,) = network.batches(proxy, "cpu", count=1)
-    mapped = [b for b in proxy.modules() if getattr(b, "maps", False)]
-    heads = [tower[0] for tower in proxy.towers]
-    given = [x for x, head in zip(batch, heads, strict=True) if head in mapped and x.dim() == 4]
-    branches = [getattr(b, "side_input", None) for b in mapped]
-    side_inputs = [x for x in branches if x is not None and x.dim() == 4]
-    assert given
-    assert side_inputs
-    assert all(channels_last(x) for x in (*given, *side_inputs))
-    convolutions = [m for m in proxy.modules() if isinstance(m, torch.nn.Conv2d)]
-    assert all(m.weight.is_contiguous() for m in convolutions) == (how != "weights")
-    if how == "weights" or (mode, how) == ("training", "compiled"):  # to trace blocks of all kinds takes seconds
-        assert all(y.isfinite().all() for y in network.make_step(proxy)())
-
-
-def test_a_convolution_that_reads_channels_last_leaves_others_as_they_are(
-    write_source: Callable[..., str], load: Any
-) -> None:
-    """Also if it adds a map of that layout, which is a parameter of the network."""
-    config = {"batch": 2, "channels": 4, "filters": 4, "size": (6, 6), "kernel": (3, 3), "stride": (1, 1),
-              "padding": (1, 1), "groups": 1}  # fmt: skip
-    both = ({**config, "residual": True, "channels_last": True}, config)
-    network = load(write_source("inference", build_towers([(Placed(kind="conv", config=c), 1) for c in both])))
-    proxy = network.build()
-    network.batches(proxy, "cpu", count=1)
-    layouts = {b.channels_last: b.last for b in proxy.modules() if isinstance(b, network.Conv)}
-    assert layouts == {True: False, False: False}
-
-
-def test_elsewhere_maps_are_contiguous(write_source: Callable[..., str], load: Any) -> None:
-    network = load(write_source("inference"))
-    proxy = network.build()
-    (batch,) = network.batches(proxy, "cpu", count=1)
-    given = [x for x, tower in zip(batch, proxy.towers, strict=True) if isinstance(tower[0], network.Block)]
-    assert all(x.is_contiguous() for x in (*given, *proxy.parameters()))
 
 
 @pytest.mark.parametrize("mode", MODES)

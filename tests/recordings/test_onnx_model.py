@@ -14,8 +14,9 @@ from clusters import tensor
 
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings import onnx_operators
+from statsnet.recordings.onnx_call import OnnxCall
 from statsnet.recordings.onnx_model import read_onnx
-from statsnet.recordings.onnx_operators import OnnxCall, translate
+from statsnet.recordings.onnx_operators import translate
 from statsnet.signatures import gzipped
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean

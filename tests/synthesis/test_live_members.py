@@ -1,39 +1,24 @@
-"""Members: profiled here where their model is at hand, replayed where it is not, and brought to one speed."""
+"""Members: profiled here where their model is at hand, replayed where it is not."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from live_benches import (
-    SPEED,
-    answers,
-    beside_a_reference_network,
-    in_turns,
-    with_fresh_cache,
-    with_setup,
-)
+from live_benches import SPEED, answers, with_fresh_cache, with_setup
 from synthesis_builders import TINY, mix_of, moved, play
 
-from statsnet.errors import DeviceError, WorkloadError
+from statsnet.errors import WorkloadError
 from statsnet.measure.task import Task
-from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
 from statsnet.profiling.replay_task import ReplayOperators, _slower
 from statsnet.profiling.tasks import Profile, ProfileWorkload
-from statsnet.signatures.measurement import Measurement, ReferenceTime, Variation
-from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Signature, WorkloadName
-from statsnet.signatures.target import target_of_mix
+from statsnet.signatures.measurement import Measurement, Variation
+from statsnet.signatures.model import Signature
 from statsnet.synthesis import bench as benches
-from statsnet.synthesis import live_members, retimed_members
+from statsnet.synthesis import live_members
 from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.machine_speed import reference_work
-from statsnet.synthesis.problem import Design, ProxyRequest, prepare
-
-WORK = reference_work("inference", "float32")
 
 
 def test_a_model_at_hand_is_profiled_once(
@@ -125,101 +110,6 @@ def test_a_kept_profile_serves_shares_that_ask_for_no_more_steps(
     assert repeats == [[fewer], [fewer, more], [fewer, more], [fewer, more]]
 
 
-@pytest.mark.parametrize("factor", [0.7, 1.6])
-def test_members_take_as_long_as_at_the_speed(
-    factor: float, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As much longer than when they were profiled, in all their parts, as their steps take beside the reference
-    network's, on a machine that is not as fast from one moment to the next."""
-    (before,) = profile.measurements
-    speeds, noise = (1.0, 0.8, 2.0, 1.0), (1.0, 0.9, 1.1, 1.0)
-    steps_s = [factor * before.latency_s * s * n for s, n in zip(speeds, noise, strict=True)]
-    tasks = play(monkeypatch, benches, lambda _: in_turns(steps_s, [0.01 * s for s in speeds]))
-    factor *= (0.9 * 1.1) ** 0.25
-    for _ in range(2):  # the second time from the cache
-        now = bench.retime_members(target_of_mix(mix_of(profile)), {"m0"}, SPEED)["m0"]
-        assert now.latency_s == pytest.approx(factor * before.latency_s)
-        assert now.operator_time_s == pytest.approx(factor * before.operator_time_s)
-        assert now.framework_time_s == pytest.approx(factor * (before.framework_time_s or 0.0))
-        assert now.kernel_class == before.kernel_class
-    assert [type(task) for task in tasks] == [TimeWorkload] * retimed_members.RETIMED_PROCESSES
-
-
-@pytest.mark.parametrize(("slower", "factor"), [("step", 3.0), ("reference", 3.0), ("step", 0.3)])
-def test_few_members_are_timed_in_several_processes(
-    slower: str, factor: float, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One in which the step or its reference network had a busy neighbour is outvoted."""
-    now_s = 1.2 * profile.measurements[0].latency_s
-    step_s, reference_s = (factor if slower == name else 1.0 for name in ("step", "reference"))
-    disturbed = in_turns([step_s * now_s] * 3, [reference_s * 0.01] * 3)
-    outcomes = [disturbed, beside_a_reference_network(now_s), beside_a_reference_network(now_s)]
-    play(monkeypatch, benches, lambda _: outcomes.pop())
-    again = bench.retime_members(target_of_mix(mix_of(profile)), {"m0"}, SPEED)
-    assert again["m0"].latency_s == pytest.approx(now_s)
-    assert outcomes == []
-
-
-def many(profile: Signature, count: int) -> Mix:
-    """Members of one workload, which differ in their batch; every other one of another domain."""
-    assert profile.workload is not None
-    cv = WorkloadName(domain="cv", name="alexnet", preset="tiny")
-    signatures = [replace(profile, batch=8 + i, workload=cv if i % 2 else profile.workload) for i in range(count)]
-    return mix_of(*signatures)
-
-
-def test_of_many_members_some_are_timed_and_the_others_follow(
-    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some of each domain. Each is named before its process starts, which says nothing itself."""
-    (before,) = profile.measurements
-    stages: list[str] = []
-    tasks: list[Any] = play(monkeypatch, benches, lambda _: beside_a_reference_network(1.1 * before.latency_s))
-    target = target_of_mix(many(profile, 90))
-    shown = with_setup(bench, report=lambda progress: stages.append(progress.stage))
-    again = shown.retime_members(target, {m.name for m in target.members}, SPEED)
-    assert 5 < len(tasks) < 60
-    assert len(stages) == len(tasks)
-    domains = [task.model.target.partition("/")[0] for task in tasks]
-    assert abs(domains.count("cv") - domains.count("recsys")) <= 1
-    assert len(again) == 90
-    assert all(m.latency_s == pytest.approx(1.1 * before.latency_s) for m in again.values())
-
-
-def test_members_of_the_largest_share_are_timed_first(
-    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (before,) = profile.measurements
-    tasks: list[Any] = play(monkeypatch, benches, lambda _: beside_a_reference_network(before.latency_s))
-    mix = many(profile, 90)
-    weights = [1 + (i == 77) for i in range(90)]
-    members = tuple(replace(m, weight=w / 91) for m, w in zip(mix.members, weights, strict=True))
-    target = target_of_mix(replace(mix, members=members))
-    bench.retime_members(target, {m.name for m in target.members}, SPEED)
-    assert tasks[0].model.batch == 8 + 77
-
-
-def test_what_cannot_be_timed_keeps_its_times(
-    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that there is not enough memory for, and another version."""
-    ours = target_of_mix(mix_of(profile))
-    outcomes: list[Callable[[], TimedStep]] = []
-    play(monkeypatch, benches, lambda _: outcomes.pop()())
-    assert bench.retime_members(ours, set(), SPEED) == {}
-
-    def without_memory() -> TimedStep:
-        raise DeviceError("not enough memory")
-
-    outcomes.append(without_memory)
-    assert bench.retime_members(ours, {"m0"}, SPEED) == {}
-    for factor in (0.3, 3.0):
-        step = beside_a_reference_network(factor * profile.measurements[0].latency_s)
-        outcomes += [lambda step=step: step] * retimed_members.RETIMED_PROCESSES  # type: ignore[misc]
-        assert with_fresh_cache(bench, time.time_ns()).retime_members(ours, {"m0"}, SPEED) == {}
-    assert outcomes == []
-
-
 @pytest.mark.parametrize("reason", ["unknown", "other work", "not installed"])
 def test_what_is_not_at_hand_is_replayed(
     reason: str, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
@@ -261,43 +151,6 @@ def test_what_could_not_be_replayed_is_told(
     assert [op in note and "is an estimate" in note for note in notes] == [True]
 
 
-@pytest.mark.parametrize("fresh", [None, 0])
-def test_what_keeps_its_stored_times_is_named(
-    fresh: int | None, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model that is at hand is timed again, or profiled; a customer's is neither."""
-    play(monkeypatch, benches, answers(profile))
-    mix = mix_of(profile, replace(profile, workload=None))
-    bench = bench if fresh is None else with_fresh_cache(bench, fresh)
-    problem = prepare(mix, bench, ProxyRequest(mix_text="a mix"), Design())
-    assert (problem.not_retimed, problem.replayed) == (("m1",), ())
-
-
-@pytest.mark.parametrize(
-    ("network", "beside_s", "factor", "why"),
-    [
-        (WORK, 0.02, 0.5, ""),
-        ("sha256:" + "0" * 64, 0.02, None, "not profiled beside"),
-        (WORK, 0.065, None, "6.5 times as long as now"),
-    ],
-)
-def test_a_customers_times_are_brought_to_the_pace_of_the_others(
-    network: str, beside_s: float, factor: float | None, why: str, profile: Signature, bench: LiveBench,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """The reference network took 20 ms beside the profile, and 10 at this speed. Another network tells nothing, nor
-    does this one beside busy programs, which slow a model down otherwise."""
-    (before,) = profile.measurements
-    beside = replace(before, reference=ReferenceTime(network=network, latency_s=beside_s))
-    tasks = play(monkeypatch, benches, answers(profile))
-    target = target_of_mix(mix_of(replace(profile, workload=None, measurements=(beside,))))
-    said: list[str] = []
-    again = with_setup(bench, note=said.append).retime_members(target, {"m0"}, SPEED)
-    assert not tasks
-    assert [why in note for note in said] == [True] * (not factor)
-    assert [m.latency_s for m in again.values()] == ([factor * before.latency_s] if factor else [])
-
-
 def test_a_profile_of_a_disturbed_machine_is_not_used_later(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,14 +173,6 @@ def replay_of(measurement: Measurement, factor: float) -> Measurement:
     return replace(measurement, step_latency_s=(step_s,), source="replay")
 
 
-def test_what_was_profiled_beside_the_reference_network_is_not_timed_again(
-    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tasks = play(monkeypatch, benches, answers(profile))
-    prepare(mix_of(moved(profile)), bench, ProxyRequest(mix_text="a mix"), Design())
-    assert not any(isinstance(task, TimeWorkload) for task in tasks)
-
-
 def test_what_lies_between_operators_slows_down_as_they_do(profile: Signature) -> None:
     (recorded,) = profile.measurements
     times = [
@@ -336,23 +181,6 @@ def test_what_lies_between_operators_slows_down_as_they_do(profile: Signature) -
     assert _slower(profile, times, recorded) == pytest.approx(3.0)
     assert _slower(profile, [None, *times[1:]], recorded) == pytest.approx(3.0)
     assert _slower(profile, times, None) == 1.0
-
-
-def test_one_member_that_fails_does_not_stop_the_others(
-    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is left out, and does not follow the others: its model may do other work."""
-    (before,) = profile.measurements
-
-    def answer(task: Any) -> TimedStep:
-        if task.model.batch == 9:
-            raise DeviceError("not enough memory")
-        return beside_a_reference_network(before.latency_s)
-
-    play(monkeypatch, benches, answer)
-    target = target_of_mix(many(profile, 3))
-    again = bench.retime_members(target, {m.name for m in target.members}, SPEED)
-    assert sorted(again) == ["m0", "m2"]
 
 
 @pytest.mark.parametrize(("second", "kept", "notes"), [(0.011, 1.0, 0), (0.018, 1.0, 1), (0.020, 2.0, 1)])
