@@ -9,6 +9,13 @@ from typing import Any
 from statsnet.errors import FileFormatError, UsageError, first_line
 from statsnet.signatures.gzipped import read_unpacked
 
+MOST_NODES = 300_000
+"""Of a model, with what its functions hold wherever they are called: a function that calls another twice, which calls
+a third twice, doubles with every line of the file. Each node takes a kilobyte."""
+
+MOST_NESTED = 100
+"""Functions within functions. Exporters write one for each module at most."""
+
 
 def onnx_package() -> Any:
     try:
@@ -27,7 +34,9 @@ def onnx_package() -> Any:
 
 def load_model(path: Path, dims: Mapping[str, int], note: Callable[[str], object]) -> tuple[Any, bool]:
     """The model, and whether it had a symbolic size. Raises as `read_onnx` does."""
-    model = _inlined(_parsed(path), path)
+    parsed = _parsed(path)
+    _check_size(parsed, path)
+    model = _inlined(parsed, path)
     was_symbolic = _set_dims(model.graph, dims, path, note)
     return _with_shapes(model, path), was_symbolic
 
@@ -46,6 +55,43 @@ def _parsed(path: Path) -> Any:
             f"'{path}' is no ONNX model", cause="it holds no graph of operators", hint="export it with torch.onnx"
         )
     return model
+
+
+def _check_size(model: Any, path: Path) -> None:
+    try:
+        if (count := _nodes_in(model)) <= MOST_NODES:
+            return
+        cause = f"with its functions it has {count:.3g} operators, at most {MOST_NODES} are read"
+    except ValueError as error:
+        cause = str(error)
+    raise FileFormatError(f"'{path}' cannot be read", cause=cause, hint="export a smaller model, without functions")
+
+
+def _nodes_in(model: Any) -> float:
+    """Of the graph, with every function where it is called. Raises ValueError where that has no end."""
+    functions = {_name(f.name, f): f for f in model.functions}
+    if len(functions) < len(model.functions):
+        raise ValueError("two of its functions have one name")
+    known: dict[tuple[str, str, str], float] = {}
+
+    def within(nodes: Any, depth: int) -> float:
+        return sum(of_node(node, depth) for node in nodes)
+
+    def of_node(node: Any, depth: int) -> float:
+        inner = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
+        name = _name(node.op_type, node)
+        if name in functions and name not in known:
+            if depth == MOST_NESTED:
+                raise ValueError(f"its functions call each other more than {MOST_NESTED} deep")
+            known[name] = within(functions[name].node, depth + 1)
+        return known.get(name, 1.0) + sum(within(g.node, depth) for g in inner)
+
+    return within(model.graph.node, 0)
+
+
+def _name(name: str, of: Any) -> tuple[str, str, str]:
+    """Of a function, or of what a node calls."""
+    return "" if of.domain == "ai.onnx" else of.domain, name, getattr(of, "overload", "")
 
 
 def _inlined(model: Any, path: Path) -> Any:

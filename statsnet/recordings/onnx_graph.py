@@ -41,6 +41,10 @@ OLD_NORMS = {
     True: ("LayerNormalization", "SimplifiedLayerNormalization"), False: ("SimplifiedLayerNormalization",)
 }  # fmt: skip
 """Operators of ONNX Runtime that it counts to ONNX: whether the model is older than ONNX's own -> their names."""
+OTHER = "of other domains"
+MOST_NAMED = 8
+MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a node raises whose sizes or attributes are none of its kind: anybody may have written them down."""
 
 
 class GraphReader:
@@ -108,7 +112,7 @@ class GraphReader:
         try:
             fused = parts_of(_fused_node(node, scope))
             return None if fused is None else (fused, [self._made(part) for part in fused.parts])
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        except MISFITS:
             return None
 
     def _made(self, part: Part) -> Any:
@@ -139,15 +143,14 @@ class GraphReader:
         if node.op_type == "DequantizeLinear" and node.input and node.input[0] in self.weights:
             return
         call = _call(node, scope)
-        translated = translate(call)
+        translated = _translated(call)
         if translated is None:
             self.opaque[call.op or (node.op_type if node.domain in FUSED_DOMAINS else OTHER)] += 1
-            translated = [opaque(call)]
+            translated = [(*opaque(call), list(call.outputs))]
         unsized = [name for name, shape in zip(node.output, call.outputs, strict=True) if name and shape is None]
         self.unsized += bool(translated and unsized)
         read = {scope.producers[name] for name in node.input if name in scope.producers}
-        for op, args in translated:
-            outputs = _outputs(op, args, list(call.outputs))
+        for op, args, outputs in translated:
             metadata = is_metadata(op) and op != OPAQUE_OP
             self.calls.append(
                 OpCall(op=op, phase="forward", args=args, outputs=outputs, producers=tuple(sorted(read)),
@@ -171,10 +174,13 @@ class GraphReader:
             self.note(f"{self.opaque.total()} operators have no counterpart in ATen: their cost is not known ({named})")
 
 
-OTHER = "of other domains"
-
-
-MOST_NAMED = 8
+def _translated(call: OnnxCall) -> list[tuple[str, list[Any], list[Any]]] | None:
+    """Operators with their arguments and outputs; None if the node's is not known, or if the node does not fit it."""
+    try:
+        found = translate(call)
+        return None if found is None else [(op, args, _outputs(op, args, list(call.outputs))) for op, args in found]
+    except MISFITS:
+        return None
 
 
 def _call(node: Any, scope: _Scope) -> OnnxCall:

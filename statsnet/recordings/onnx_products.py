@@ -85,13 +85,15 @@ def einsum(call: OnnxCall) -> list[Translated] | None:
     return [("aten.bmm.default", list(operands))] if operands else None
 
 
-def recurrent(call: OnnxCall) -> list[Translated]:
+def recurrent(call: OnnxCall) -> list[Translated] | None:
     """X, W [directions, gates·hidden, in], R [directions, gates·hidden, hidden], B: one layer as ATen's."""
     weights = [{"shape": list(w["shape"][1:]), "dtype": w["dtype"]} for w in (call.input(1), call.input(2)) if w]
     first, hidden_weights = call.input(0), call.input(2)
     if first is None or hidden_weights is None or len(first["shape"]) != 3:
         return [("aten.lstm.input", [None])]
     directions, hidden = hidden_weights["shape"][0], hidden_weights["shape"][2]
+    if directions not in (1, 2):
+        return None
     state = {"shape": [directions, first["shape"][1], hidden], "dtype": first["dtype"]}
     name = {"LSTM": "lstm.input", "GRU": "gru.input", "RNN": "rnn_tanh.input"}[call.op]
     states = {"tensors": [state, state]} if call.op == "LSTM" else state

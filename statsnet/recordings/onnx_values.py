@@ -28,7 +28,7 @@ Values = Mapping[str, np.ndarray]
 
 def computed(onnx: Any, node: Any, values: Values, shapes: Mapping[str, Any], opset: int) -> list[np.ndarray] | None:
     """The values of a node's outputs, if they are few and follow from known sizes; else None."""
-    if node.op_type not in _FOLDED or node.domain not in ("", "ai.onnx"):
+    if node.op_type not in _FOLDED or node.domain not in ("", "ai.onnx") or _reads_a_file(node):
         return None
     try:
         if node.op_type in ("Shape", "Size"):
@@ -43,6 +43,16 @@ def computed(onnx: Any, node: Any, values: Values, shapes: Mapping[str, Any], op
         return None
     arrays = [np.asarray(value) for value in found]
     return arrays if all(array.size <= MOST_ELEMENTS for array in arrays) else None
+
+
+def _reads_a_file(node: Any) -> bool:
+    """Whether a tensor of it lies in a file beside the model: onnx would read any that the model names, and what is in
+    it would become sizes."""
+    sparse = [s for a in node.attribute for s in (a.sparse_tensor, *a.sparse_tensors)]
+    tensors = [t for a in node.attribute for t in (a.t, *a.tensors)] + [
+        t for s in sparse for t in (s.values, s.indices)
+    ]
+    return any(tensor.data_location for tensor in tensors)
 
 
 def _of_shape(node: Any, shape: Sequence[int]) -> np.ndarray:

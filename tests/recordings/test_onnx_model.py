@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 from clusters import tensor
+from onnx_files import helper, onnx, save, weight
 
-from statsnet.errors import FileFormatError, UsageError
+from statsnet.errors import UsageError
 from statsnet.recordings import onnx_operators
 from statsnet.recordings.onnx_call import OnnxCall
 from statsnet.recordings.onnx_model import read_onnx
 from statsnet.recordings.onnx_operators import translate
-from statsnet.signatures import gzipped
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
 
-onnx = pytest.importorskip("onnx")
-helper = onnx.helper
 FLOAT, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
-
-
-def weight(name: str, *shape: int) -> onnx.TensorProto:
-    count = 1
-    for size in shape:
-        count *= size
-    return helper.make_tensor(name, FLOAT, shape, [0.0] * count)
-
-
-def save(path: Path, nodes: list, inputs: list, weights: list, outputs: tuple[str, ...] = ("y",)) -> Path:
-    results = [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
-    graph = helper.make_graph(nodes, "secret_ranker", inputs, results, weights)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets), path)
-    return path
 
 
 def calls(signature: Signature) -> dict[str, float]:
@@ -170,59 +151,6 @@ def test_operators_of_several_operands_absent_outputs_and_sizes_without_a_name(t
     with pytest.raises(UsageError) as unknown:
         read_onnx(path, dims={"batch": 2})
     assert (unknown.value.cause, unknown.value.hint) == ("its named dimensions are none", "leave out --dim")
-
-
-def test_a_weight_of_a_hundred_thousand_axes_has_no_size(tmp_path: Path) -> None:
-    """Its number of elements would have millions of digits."""
-    x = helper.make_tensor_value_info("x", FLOAT, [2])
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
-    model = onnx.load(path)
-    model.graph.initializer.append(onnx.TensorProto(name="w", data_type=FLOAT, dims=[2**40] * 100_000))
-    onnx.save(model, path)
-    assert read_onnx(path).signature.memory.parameter_count == 0
-
-
-def test_a_size_whose_name_is_no_text_has_none(tmp_path: Path) -> None:
-    x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3])
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
-    path.write_bytes(path.read_bytes().replace(b"batch", b"b\xfftch"))
-    assert any("neither a size nor a name" in note for note in read_onnx(path).notes)
-
-
-def test_shapes_that_do_not_fit_are_refused_even_without_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise onnx.shape_inference.InferenceError
-
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])],
-                [helper.make_tensor_value_info("x", FLOAT, [2])], [])  # fmt: skip
-    monkeypatch.setattr("onnx.shape_inference.infer_shapes", fail)
-    with pytest.raises(FileFormatError) as refused:
-        read_onnx(path)
-    assert refused.value.cause == "InferenceError"
-
-
-def test_other_files_and_sizes_are_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for content in (b"", b"{}", b"\x00" * 9, b"\x1f\x8bxx"):
-        (tmp_path / "m.onnx").write_bytes(content)
-        with pytest.raises(FileFormatError) as refused:
-            read_onnx(tmp_path / "m.onnx")
-        assert refused.value.hint
-    monkeypatch.setattr(gzipped, "FREE_BYTES", 2**16)
-    (tmp_path / "m.onnx.gz").write_bytes(gzip.compress(bytes(2**20)))  # weights of zeros
-    with pytest.raises(FileFormatError, match="unpacks to too much"):
-        read_onnx(tmp_path / "m.onnx.gz")
-    with pytest.raises(FileFormatError, match="cannot be read"):
-        read_onnx(tmp_path / "missing.onnx")
-    x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3])
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
-    with pytest.raises(UsageError) as unknown:
-        read_onnx(path, dims={"sequence": 2})
-    assert "batch" in unknown.value.cause
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(UsageError, match="onnx is not installed"):
-        read_onnx(path)
 
 
 def recorded(name: str) -> Path:

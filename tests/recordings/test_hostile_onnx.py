@@ -1,0 +1,145 @@
+"""ONNX models that somebody made to do harm, or that are damaged: what fits is counted, the rest is refused."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from onnx_files import FLOAT, helper, onnx, save
+
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.recordings.onnx_model import read_onnx
+from statsnet.signatures import gzipped
+
+MANY = 2**40
+
+
+def value(name: str, *shape: int | str | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, FLOAT, shape)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attributes"),
+    [
+        ("LSTM", [(3, 2, 4), (MANY, 16, 4), (MANY, 16, 4)], {"hidden_size": 4}),  # as many weights as directions
+        ("LSTM", [(3, 2, 4), (5,), (5,)], {"hidden_size": 4}),
+        ("Gemm", [(2, 3), ()], {}),
+        ("Conv", [(1, 3, 8, 8), (3, 3, 3, 3)], {"group": b"three"}),
+        ("Conv", [(1, 3, 8, 8), (3, 3, 3, 3)], {"strides": [float("nan"), 1.0]}),
+        ("GroupNormalization", [(1, 4, 8), (2,), (2,)], {"num_groups": [2, 2]}),
+    ],
+)
+def test_a_node_that_does_not_fit_its_operator_has_no_cost(
+    op: str, shapes: list[tuple[int, ...]], attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    names = ["a", "b", "c"][: len(shapes)]
+    inputs = [value(name, *shape) for name, shape in zip(names, shapes, strict=True)]
+    node = helper.make_node(op, names, ["y"], **attributes)
+    found = read_onnx(save(tmp_path / "m.onnx", [node], inputs, []))
+    (cluster,) = found.signature.clusters
+    assert (cluster.op, cluster.flops) == ("custom.opaque.default", None)
+    assert f"1 operators have no counterpart in ATen: their cost is not known ({op})" in found.notes
+
+
+def functions(count: int, last: str) -> list[onnx.FunctionProto]:
+    """Each of which calls the next one twice."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)]
+    made = []
+    for i in range(count):
+        op, domain = (f"F{i + 1}", "com.acme") if i < count - 1 else (last, "com.acme" if last[0] == "F" else "")
+        body = [helper.make_node(op, [x], [y], domain=domain) for x, y in (("a", "c"), ("c", "b"))]
+        made.append(helper.make_function("com.acme", f"F{i}", ["a"], ["b"], body, opsets))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "cause"),
+    [
+        (functions(30, "Relu"), "1.07e+09 operators"),
+        (functions(200, "Relu"), "more than 100 deep"),
+        (functions(3, "F0"), "more than 100 deep"),
+        (functions(2, "Relu") * 2, "two of its functions have one name"),
+    ],
+    ids=["many", "deep", "endless", "twice"],
+)
+def test_functions_that_never_end_are_refused_before_they_are_inlined(
+    made: list[onnx.FunctionProto], cause: str, tmp_path: Path
+) -> None:
+    call = helper.make_node("F0", ["x"], ["y"], domain="com.acme")
+    with pytest.raises(FileFormatError) as refused:
+        read_onnx(save(tmp_path / "m.onnx", [call], [value("x", 3)], [], functions=made))
+    assert cause in refused.value.cause
+
+
+@pytest.mark.parametrize("place", ["value", "sparse_value"])
+def test_no_other_file_is_read(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model names would be looked up where the command runs, and become sizes that a signature tells."""
+    monkeypatch.chdir(tmp_path)
+    Path("of_the_user").write_bytes(b"".join(n.to_bytes(8, "little") for n in (123, 45)))
+    outside = onnx.TensorProto(data_type=onnx.TensorProto.INT64, dims=[2], data_location=1)
+    for key, text in (("location", "of_the_user"), ("offset", "0"), ("length", "16")):
+        entry = outside.external_data.add()
+        entry.key, entry.value = key, text
+    constant = onnx.NodeProto(op_type="Constant", output=["k"])
+    attribute = constant.attribute.add(name=place, type=4 if place == "value" else 11)
+    (attribute.t if place == "value" else attribute.sparse_tensor.values).CopyFrom(outside)
+    nodes = [constant, helper.make_node("Expand", ["x", "k"], ["e"]), helper.make_node("Relu", ["e"], ["y"])]
+    found = read_onnx(save(tmp_path / "m.onnx", nodes, [value("x", 1, 1)], []))
+    assert "123" not in str(found.signature.clusters)
+    assert any("depends on values" in note for note in found.notes)
+
+
+def test_a_weight_of_a_hundred_thousand_axes_has_no_size(tmp_path: Path) -> None:
+    """Its number of elements would have millions of digits."""
+    x = helper.make_tensor_value_info("x", FLOAT, [2])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
+    model = onnx.load(path)
+    model.graph.initializer.append(onnx.TensorProto(name="w", data_type=FLOAT, dims=[2**40] * 100_000))
+    onnx.save(model, path)
+    assert read_onnx(path).signature.memory.parameter_count == 0
+
+
+def test_a_size_whose_name_is_no_text_has_none(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
+    path.write_bytes(path.read_bytes().replace(b"batch", b"b\xfftch"))
+    assert any("neither a size nor a name" in note for note in read_onnx(path).notes)
+
+
+def test_shapes_that_do_not_fit_are_refused_even_without_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise onnx.shape_inference.InferenceError
+
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])],
+                [helper.make_tensor_value_info("x", FLOAT, [2])], [])  # fmt: skip
+    monkeypatch.setattr("onnx.shape_inference.infer_shapes", fail)
+    with pytest.raises(FileFormatError) as refused:
+        read_onnx(path)
+    assert refused.value.cause == "InferenceError"
+
+
+def test_other_files_and_sizes_are_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for content in (b"", b"{}", b"\x00" * 9, b"\x1f\x8bxx"):
+        (tmp_path / "m.onnx").write_bytes(content)
+        with pytest.raises(FileFormatError) as refused:
+            read_onnx(tmp_path / "m.onnx")
+        assert refused.value.hint
+    monkeypatch.setattr(gzipped, "FREE_BYTES", 2**16)
+    (tmp_path / "m.onnx.gz").write_bytes(gzip.compress(bytes(2**20)))  # weights of zeros
+    with pytest.raises(FileFormatError, match="unpacks to too much"):
+        read_onnx(tmp_path / "m.onnx.gz")
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        read_onnx(tmp_path / "missing.onnx")
+    x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
+    with pytest.raises(UsageError) as unknown:
+        read_onnx(path, dims={"sequence": 2})
+    assert "batch" in unknown.value.cause
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(UsageError, match="onnx is not installed"):
+        read_onnx(path)
