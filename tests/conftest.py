@@ -30,6 +30,11 @@ def _traps_at_amx() -> bool:
 
 gc.disable()  # until all tests are there: what is imported meanwhile stays
 
+# Bytecode is kept, also where the user's setting is not to: to compile the tests takes each worker six seconds, and the
+# modules that a process of a test imports a third of one.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # All of this must be set before torch is imported, which the plugins below do.
 os.environ["STATSNET_PATIENCE_S"] = "0"  # what is not quiet is the tests themselves
 os.environ["STATSNET_DEVICE_LOCK"] = "0"  # two of them may measure at once: their times are not looked at

@@ -84,13 +84,18 @@ def factory(tmp_path: Path) -> str:
     return str(tmp_path / "mine.py")
 
 
-@pytest.mark.parametrize(("runtime", "mode"), [("onnxruntime", "sum"), ("openvino", "max"), ("iree", "sum")])
-def test_each_input_gives_what_it_gives_in_torch(runtime: str, mode: str, factory: str) -> None:
-    """Two sizes of batch, positional and named inputs, look-ups in bags. OpenVINO takes maxima as ONNX alone."""
+@pytest.mark.parametrize(
+    ("runtime", "mode", "batches"), [("onnxruntime", "sum", (3, 5)), ("openvino", "max", (3,)), ("iree", "sum", (3,))]
+)
+def test_each_input_gives_what_it_gives_in_torch(
+    runtime: str, mode: str, batches: tuple[int, ...], factory: str
+) -> None:
+    """Positional and named inputs, look-ups in bags; once two sizes of batch, each of which is exported by itself.
+    OpenVINO takes maxima as ONNX alone."""
     pytest.importorskip("iree.runtime" if runtime == "iree" else runtime)
-    built = build(f"{factory}:make", mode="inference", overrides={"mode": mode})
+    built = build(f"{factory}:make", mode="inference", overrides={"mode": mode, "batches": batches})
     step, there = make_step(built), exported_workload(runtime, built)
-    for index in (0, 1, 2):
+    for index in range(len(batches) + 1):
         (output,) = outputs(there())
         np.testing.assert_allclose(np.asarray(output), step(index).numpy(), rtol=1e-4, atol=1e-5)
 
@@ -106,7 +111,7 @@ def test_iree_takes_models_larger_than_protobuf_does(factory: str, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("mode", "last", "padding"),
-    [("sum", False, False), ("sum", True, True), ("mean", True, True), ("max", False, True), ("max", True, False)],
+    [("sum", False, False), ("sum", True, True), ("mean", True, True), ("max", False, True)],
 )
 def test_bags_are_no_loop(mode: str, last: bool, padding: bool, factory: str, tmp_path: Path) -> None:
     overrides = {"mode": mode, "last": last, "padding": padding}
@@ -168,5 +173,5 @@ def test_threads_are_torch_s(monkeypatch: pytest.MonkeyPatch, factory: str) -> N
         return session(path, options, **more)
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", watched)
-    exported_workload("onnxruntime", build(f"{factory}:make", mode="inference"))
-    assert used == [torch.get_num_threads()] * 2
+    exported_workload("onnxruntime", build(f"{factory}:layer", mode="inference"))
+    assert used == [torch.get_num_threads()]
