@@ -66,6 +66,8 @@ def _is_small(node: Any, given: Sequence[np.ndarray]) -> bool:
     """Whether the result of a node that makes tensors of any size is small."""
     if node.op_type == "ConstantOfShape":
         return len(given) == 1 and 0 <= math.prod(given[0].tolist()) <= MOST_ELEMENTS
+    if node.op_type == "Split":
+        return all(a.name != "num_outputs" or a.i == len(node.output) for a in node.attribute)
     if node.op_type == "Expand":
         return bool(math.prod(given[-1].ravel().tolist()) <= MOST_ELEMENTS)
     if node.op_type == "Range":

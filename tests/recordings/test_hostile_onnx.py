@@ -29,13 +29,14 @@ def value(name: str, *shape: int | str | None) -> onnx.ValueInfoProto:
         ("Gemm", [(2, 3), ()], {}),
         ("Conv", [(1, 3, 8, 8), (3, 3, 3, 3)], {"group": b"three"}),
         ("Conv", [(1, 3, 8, 8), (3, 3, 3, 3)], {"strides": [float("nan"), 1.0]}),
+        ("Max", [(2, 3)] * 200, {}),  # many operands would take the square of their number
         ("GroupNormalization", [(1, 4, 8), (2,), (2,)], {"num_groups": [2, 2]}),
     ],
 )
 def test_a_node_that_does_not_fit_its_operator_has_no_cost(
     op: str, shapes: list[tuple[int, ...]], attributes: dict[str, Any], tmp_path: Path
 ) -> None:
-    names = ["a", "b", "c"][: len(shapes)]
+    names = [f"x{i}" for i in range(len(shapes))]
     inputs = [value(name, *shape) for name, shape in zip(names, shapes, strict=True)]
     node = helper.make_node(op, names, ["y"], **attributes)
     found = read_onnx(save(tmp_path / "m.onnx", [node], inputs, []))
@@ -143,3 +144,12 @@ def test_other_files_and_sizes_are_refused_in_a_sentence(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UsageError, match="onnx is not installed"):
         read_onnx(path)
+
+
+def test_a_split_has_as_many_results_as_the_model_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes are computed as the model says; two billion parts of two numbers would take all memory."""
+    monkeypatch.setattr("onnx.reference.ReferenceEvaluator.run", lambda *_: pytest.fail("is computed"))
+    nodes = [helper.make_node("Shape", ["x"], ["s"]),
+             helper.make_node("Split", ["s"], ["m", "n"], axis=0, num_outputs=2**31),
+             helper.make_node("Relu", ["x"], ["y"])]  # fmt: skip
+    read_onnx(save(tmp_path / "m.onnx", nodes, [value("x", 2, 3)], []))
