@@ -129,6 +129,7 @@ def test_a_limit_on_file_size_leaves_nothing_behind(cli: Cli, here: Path) -> Non
     write_result(here / "a.json", 0.02)
     done = cli(
         "compare", "a.json", "a.json", "--json", "c.json",
+        env=environment(here) | {"PYTHONDONTWRITEBYTECODE": "1"},  # Python would keep what was cut off, and read it later
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
     )  # fmt: skip
     assert done.returncode == 1
