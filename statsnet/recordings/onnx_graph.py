@@ -43,6 +43,9 @@ OLD_NORMS = {
 """Operators of ONNX Runtime that it counts to ONNX: whether the model is older than ONNX's own -> their names."""
 OTHER = "of other domains"
 MOST_NAMED = 8
+MOST_READ = 100
+"""Of a node that is several calls, each reads all before it. With more operands each reads the last: thousands would
+take the square of their number."""
 MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a node raises whose sizes or attributes are none of its kind: anybody may have written them down."""
 
@@ -156,7 +159,7 @@ class GraphReader:
                 OpCall(op=op, phase="forward", args=args, outputs=outputs, producers=tuple(sorted(read)),
                        metadata=metadata, event=op)
             )  # fmt: skip
-            read.add(len(self.calls) - 1)
+            read = {*read, len(self.calls) - 1} if len(read) < MOST_READ else {len(self.calls) - 1}
             scope.producers.update((name, len(self.calls) - 1) for name in node.output if name)
 
     def _type(self, shape: dict[str, Any]) -> Any:

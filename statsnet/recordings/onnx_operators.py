@@ -38,9 +38,6 @@ _BINARY = {
 _OF_SEVERAL = {"Max": "maximum.default", "Min": "minimum.default", "Sum": "add.Tensor", "Mean": "add.Tensor"}
 """Any number of operands: ATen takes two at a time."""
 
-MOST_OPERANDS = 100
-"""Each call of them notes which ones it reads, so that many would take the square of their number."""
-
 _REDUCTIONS = {"ReduceMean": "mean.dim", "ReduceSum": "sum.dim_IntList", "ReduceMax": "amax.default",
                "ReduceMin": "amin.default", "ReduceProd": "prod.dim_int",
                "ReduceL1": "linalg_vector_norm.default", "ReduceL2": "linalg_vector_norm.default",
@@ -121,13 +118,11 @@ def _rotated(call: OnnxCall) -> list[Translated]:
     return [("aten.mul.Tensor", [first, first])] * 2 + [("aten.add.Tensor", [first, first, 1])]
 
 
-def _two_at_a_time(call: OnnxCall) -> list[Translated] | None:
+def _two_at_a_time(call: OnnxCall) -> list[Translated]:
     """Each partial result is as large as the whole one."""
     op, so_far = f"aten.{_OF_SEVERAL[call.op]}", call.input(0)
     if len(call.inputs) < 2:
         return [("aten.alias.default", [so_far])]
-    if len(call.inputs) > MOST_OPERANDS:
-        return None
     pairs: list[Translated] = []
     for operand in call.inputs[1:]:
         pairs.append((op, [so_far, operand]))

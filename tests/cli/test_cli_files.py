@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_support import GOLDEN, Cli, member, read, write_proxy, write_result
+from cli_support import GOLDEN, Cli, environment, member, read, write_proxy, write_result
 
 from statsnet.cli import main
 from statsnet.evaluation import run_proxy
@@ -129,7 +129,7 @@ def test_a_limit_on_file_size_leaves_nothing_behind(cli: Cli, here: Path) -> Non
     write_result(here / "a.json", 0.02)
     done = cli(
         "compare", "a.json", "a.json", "--json", "c.json",
-        env=environment(here) | {"PYTHONDONTWRITEBYTECODE": "1"},  # Python would keep what was cut off, and read it later
+        env=environment(here) | {"PYTHONDONTWRITEBYTECODE": "1"},  # else Python keeps what was cut off, and reads it
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
     )  # fmt: skip
     assert done.returncode == 1
