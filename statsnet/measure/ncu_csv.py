@@ -84,6 +84,11 @@ OTHER_NAMES: dict[CounterName, tuple[tuple[float, str], ...]] = {
 }  # fmt: skip
 """Where METRICS are not in the table: labels of the details page, and metrics of other versions or devices."""
 
+_READ = frozenset(
+    [*(part for _, parts in METRICS.values() for part in parts), *(n for o in OTHER_NAMES.values() for _, n in o)]
+)
+"""All names that a counter may be read from."""
+
 SEPARATORS = ",;\t"
 """Of columns: a spreadsheet may have saved the table again."""
 
@@ -138,7 +143,7 @@ def read_table(text: str, *, place: str = "ncu's output") -> list[CountedKernel]
     try:
         names = [name.strip() for name in next(rows)]
         page = _details_page if "Metric Name" in names else _raw_page
-        return list(page(names, rows, number))
+        return _in_order(page(names, rows, number))
     except csv.Error as error:
         raise FileFormatError(
             f"{place} is a damaged table", cause=f"row {rows.line_num}: {error}", hint="let ncu write it once more"
@@ -156,7 +161,8 @@ def _has_decimal_commas(lines: Sequence[str], separator: str) -> bool:
     """Whether a value, alone in its cell, has a comma that groups no thousands: ncu writes numbers as the language asks
     for that is set."""
     begin, end = ('"', '"') if separator == "," else (f'(?:^|["{separator}])', f'(?:$|["{separator}])')
-    value = re.compile(rf"{begin}\s*[-+]?\d+(?:[.\s]\d{{3}})*,(?:\d{{1,2}}|\d{{4,}})\s*{end}")
+    number = r"(?:\d+,(?:\d{1,2}|\d{4,})|0,\d+|\d{1,3}(?:[.\s]\d{3})+,\d+)"
+    value = re.compile(rf"{begin}\s*[-+]?{number}\s*{end}")
     return any(value.search(line) for line in lines)
 
 
@@ -178,26 +184,41 @@ def _no_table(text: str, place: str) -> FileFormatError:
     return FileFormatError(f"{place} is no table of Nsight Compute", cause=no_columns, hint=again)
 
 
-def _details_page(names: list[str], rows: Iterable[list[str]], number: ReadNumber) -> Iterator[CountedKernel]:
-    """A line for each metric of each kernel; lines of rules have no metric."""
-    key: tuple[str, str] | None = None
-    kernel, metrics = "", dict[str, float]()
+Numbered = tuple[int, CountedKernel]
+"""A kernel and its place among those that ran."""
+
+
+def _in_order(kernels: Iterable[Numbered]) -> list[CountedKernel]:
+    """As they ran: somebody may have sorted the table. Where several processes count from 0, as they stand."""
+    found = list(kernels)
+    if len({number for number, _ in found}) == len(found):
+        found.sort(key=lambda numbered: numbered[0])
+    return [kernel for _, kernel in found]
+
+
+def _place(cells: Mapping[str, str]) -> int | None:
+    text = cells.get("ID", "").strip()
+    return int(text) if text.isdecimal() and len(text) < 20 else None
+
+
+def _details_page(names: list[str], rows: Iterable[list[str]], number: ReadNumber) -> Iterator[Numbered]:
+    """A line for each metric of each kernel, in any order; lines of rules have no metric."""
+    kernels: dict[tuple[str, int], tuple[str, dict[str, float]]] = {}
     for row in rows:
         cells = dict(zip(names, row, strict=False))
-        if not cells.get("ID", "").strip().isdigit():
+        if (place := _place(cells)) is None:
             continue  # the program's own output
-        if (cells.get("Process ID", ""), cells["ID"]) != key:
-            if key is not None:
-                yield _kernel(kernel, metrics)
-            key = cells.get("Process ID", ""), cells["ID"]
-            kernel, metrics = cells.get("Kernel Name", ""), {}
-        if (value := number(cells.get("Metric Value", ""), cells.get("Metric Unit", ""))) is not None:
-            metrics.setdefault(cells.get("Metric Name", ""), value)
-    if key is not None:
-        yield _kernel(kernel, metrics)
+        key = cells.get("Process ID", ""), place
+        _, metrics = kernels.setdefault(key, (cells.get("Kernel Name", ""), {}))
+        metric = cells.get("Metric Name", "")
+        value = number(cells.get("Metric Value", ""), cells.get("Metric Unit", "")) if metric in _READ else None
+        if value is not None:
+            metrics.setdefault(metric, value)
+    for (_, place), (kernel, metrics) in kernels.items():
+        yield place, _kernel(kernel, metrics)
 
 
-def _raw_page(names: list[str], rows: Iterable[list[str]], number: ReadNumber) -> Iterator[CountedKernel]:
+def _raw_page(names: list[str], rows: Iterable[list[str]], number: ReadNumber) -> Iterator[Numbered]:
     """A line of units, then a line for each kernel."""
     units: dict[str, str] = {}
     for row in rows:
@@ -206,9 +227,10 @@ def _raw_page(names: list[str], rows: Iterable[list[str]], number: ReadNumber) -
             continue  # the program's own output
         if not cells["ID"].strip():
             units = cells
-        elif cells["ID"].strip().isdigit():
-            found = {name: number(text, units.get(name, "")) for name, text in cells.items()}
-            yield _kernel(cells.get("Kernel Name", ""), {name: v for name, v in found.items() if v is not None})
+        elif (place := _place(cells)) is not None:
+            found = {name: number(text, units.get(name, "")) for name, text in cells.items() if name in _READ}
+            metrics = {name: v for name, v in found.items() if v is not None}
+            yield place, _kernel(cells.get("Kernel Name", ""), metrics)
 
 
 def _kernel(name: str, metrics: Mapping[str, float]) -> CountedKernel:
@@ -227,11 +249,13 @@ def _counter(name: CounterName, metrics: Mapping[str, float]) -> float | None:
 
 _PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 
-_UNIT = re.compile(r"(?P<prefix>[numKkMGTP]?)(?P<unit>byte|second|sec|s|hz|inst|cycle|bit|flop)s?", re.IGNORECASE)
+_UNIT = re.compile(
+    r"(?P<prefix>[numkgtp]?)(?P<binary>i?)(?P<unit>byte|second|sec|s|hz|inst|cycle|bit|flop|b)s?", re.IGNORECASE
+)
 
 
 def _scale(unit: str) -> float:
-    """Factor to base units: `Kbyte` 1e3, `usecond` and `us` 1e-6, `Ghz` 1e9, `cycle/nsecond` 1e9, `%` 1."""
+    """Factor to base units: `Kbyte` and `KB` 1e3, `Mibyte` 2^20, `us` 1e-6, `cycle/nsecond` 1e9, `%` 1."""
     above, _, below = unit.strip().partition("/")
     return _prefix(above) / _prefix(below)
 
@@ -241,6 +265,8 @@ def _prefix(unit: str) -> float:
     if match is None:
         return 1.0
     prefix = match["prefix"].lower()  # its case differs among versions; seconds are never mega, nor bytes milli
+    if match["binary"]:
+        return float(1024 ** (" kmgtp".find(prefix)))
     return _PREFIXES["M" if prefix == "m" and not match["unit"].lower().startswith("s") else prefix]
 
 

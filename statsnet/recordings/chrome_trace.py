@@ -28,7 +28,8 @@ from statsnet.signatures.limits import MOST_PROCESSES
 Kind = Literal["operator", "annotation", "launch"]
 
 _KINDS: dict[str, Kind] = {"cpu_op": "operator", "operator": "operator", "user_annotation": "annotation"}
-_ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"})
+_ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset", "hpu_op", "mtia_ccp_events"})
+"""With the devices of other makers (libkineto's list of activities), whose launches may not be recorded."""
 
 
 @dataclass(slots=True, eq=False)

@@ -67,6 +67,11 @@ def read_execution_trace(path: Path, *, step: int | None = None, mode: str | Non
     ]
     busiest = max(signatures, key=lambda s: (s.flops_per_step, s.calls_per_step))
     notes = [*oddities(nodes), "an execution trace has no times: the signature has counts alone"]
+    if unknown := round(sum(c.calls for c in busiest.clusters if c.flops is None)):
+        notes.append(
+            f"{unknown} of {round(busiest.calls_per_step)} operators have no FLOPs and bytes: the trace does not tell "
+            "all that their work depends on"
+        )
     if copies := len(read) - len(nodes):
         notes.append(f"the file holds {copies} nodes more than once: each was read once")
     if step is None and len(steps) > 1:

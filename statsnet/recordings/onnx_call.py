@@ -46,5 +46,8 @@ def tensor_of_type(type_: Any) -> Tensor:
 
 
 def encoded_tensor(data_type: int, dims: Any) -> Tensor:
+    """None also for negative sizes, which onnx infers where a branch is read that no input takes."""
     dtype = DTYPES.get(data_type)
-    return None if dtype is None or len(dims) > MOST_AXES else {"shape": [int(d) for d in dims], "dtype": dtype}
+    if dtype is None or len(dims) > MOST_AXES or any(d < 0 for d in dims):
+        return None
+    return {"shape": [int(d) for d in dims], "dtype": dtype}

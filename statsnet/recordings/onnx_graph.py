@@ -81,15 +81,17 @@ class GraphReader:
         return scope
 
     def _subgraphs(self, node: Any, scope: _Scope) -> None:
-        graphs = [a.g for a in node.attribute if a.HasField("g")]
+        graphs = {a.name: a.g for a in node.attribute if a.HasField("g")}
         if not graphs:
             return
-        chosen = max(graphs, key=_nodes_within)
+        condition = scope.values.get(node.input[0]) if node.op_type == "If" and node.input else None
+        taken = None if condition is None else graphs.get("then_branch" if condition.all() else "else_branch")
+        chosen = taken or max(graphs.values(), key=_nodes_within)
         within = self._graph(chosen, scope)
         if node.op_type != "If":
             self.bodies += 1
             return
-        self.branches += 1
+        self.branches += taken is None
         for name, result in zip(node.output, chosen.output, strict=False):
             scope.shapes[name] = scope.shapes.get(name) or within.shapes.get(result.name)
 

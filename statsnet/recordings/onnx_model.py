@@ -1,7 +1,8 @@
 """ONNX models → signatures: one inference, counted from shapes. Nothing runs and nothing is timed.
 
-Symbolic sizes (a dynamic batch) need a number: `dims`, else 1. Of an If, the branch with more nodes is counted, as if
-it were taken; the body of a Loop or Scan is counted once, as its trips depend on values.
+Symbolic sizes (a dynamic batch) need a number: `dims`, else 1. Of an If whose condition depends on the inputs' values,
+the branch with more nodes is counted, as if it were taken; the body of a Loop or Scan is counted once, as its trips
+depend on values.
 """
 
 from __future__ import annotations

@@ -81,9 +81,10 @@ def _joined(begin: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole(value: Any) -> int | None:
+    """A whole number, also as text, and as `101.0`: so a table's column of numbers with gaps is written again."""
     try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
+        number = int(str(value).removesuffix(".0"))
+    except ValueError:
         return None
     return number if abs(number) < 2**64 else None
 

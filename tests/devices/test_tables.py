@@ -314,6 +314,23 @@ def test_of_an_operator_of_ours_only_its_dims_are_looked_at(tmp_path: Path) -> N
     assert dict(row.dims) == {"batch": 1, "m": 7, "n": 8, "k": 9}
 
 
+def test_words_of_a_plain_table_in_other_spellings(tmp_path: Path) -> None:
+    """Of words that are not known, times are kept and told, whatever work their dims would make."""
+    lines = ["gemm,torch.bfloat16,x,5,64,64,64,nt", "gemm,FP8_E4M3,x,5,64,64,64,", "matmul,odd4,x,50,4096,4096,4096,"]
+    text = "\n".join(["operator,dtype,device,time_us,m,n,k,variant", *lines])
+    tables = read_all([write_table(tmp_path, "t.csv", text)])
+    words = [(row.operator, row.dtype, row.variant) for row in tables.rows]
+    assert words == [("gemm", "bfloat16", "NT"), ("gemm", "float8_e4m3fn", ""), ("matmul", "odd4", "")]
+    assert [note.partition(":")[0] for note in tables.notes] == ["no call of torch is looked up as matmul, odd4"]
+
+
+def test_rows_that_only_move_bytes_tell_the_unit(tmp_path: Path) -> None:
+    lines = [f"softmax,fp32,H100,{20 + i},{8192 + i},1024" for i in range(30)]
+    for unit, is_wrong in (("time_us", False), ("time_s", True)):
+        text = "\n".join([f"operator,dtype,device,{unit},rows,columns", *lines])
+        assert bool(read_all([write_table(tmp_path, "t.csv", text)]).wrong) == is_wrong
+
+
 def test_a_plain_table_is_nobody_elses(tmp_path: Path) -> None:
     """No column lends its times another source's name."""
     text = "operator,dtype,device,time_us,tokens,source\nmagic,fp16,x,5,7,neusight\nmagic,fp16,x,6,7,\n"

@@ -65,7 +65,8 @@ def test_the_details_page_with_mixed_units_rules_and_short_rows() -> None:
     [("nsecond", 1e-9), ("ns", 1e-9), ("usecond", 1e-6), ("ms", 1e-3), ("second", 1.0), ("s", 1.0), ("byte", 1.0),
      ("Kbyte", 1e3), ("Tbyte", 1e12), ("hz", 1.0), ("Mhz", 1e6), ("Gbyte/second", 1e9), ("byte/us", 1e6), ("%", 1.0),
      ("", 1.0), ("register/thread", 1.0), ("inst/cycle", 1.0), ("msecond", 1e-3), ("Kbyte/block", 1e3),
-     ("gbyte", 1e9), ("Usecond", 1e-6), ("mbyte/Nsecond", 1e15), ("Ms", 1e-3)],
+     ("gbyte", 1e9), ("Usecond", 1e-6), ("mbyte/Nsecond", 1e15), ("Ms", 1e-3), ("Mibyte", 2**20), ("KiB/s", 2**10),
+     ("GB", 1e9), ("B", 1.0)],
 )  # fmt: skip
 def test_units(unit: str, factor: float) -> None:
     (kernel,) = read_table(
@@ -83,6 +84,26 @@ def test_units(unit: str, factor: float) -> None:
 def test_columns_in_any_order_beside_short_and_foreign_rows(columns: str, cells: str, other: str) -> None:
     (kernel,) = read_table(f'"Kernel Name","ID",{columns}\n"k","0",{cells}\n{other}\n')
     assert (kernel.name, kernel.values["dram_bytes"]) == ("k", 2.5)
+
+
+def test_a_table_that_somebody_sorted() -> None:
+    """By metrics, from the last kernel to the first; two processes that count from 0 stay as they stand."""
+    head = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+    rows = [f'"{i}","7","k{i}","{metric}","%","{i + 1}"' for metric in ("SOL SM", "L2 Hit Rate") for i in (10, 9, 1)]
+    kernels = read_table("\n".join([head, *rows]))
+    assert [(k.name, k.values["sm_utilization"], k.values["l2_hit_rate"]) for k in kernels] == [
+        (f"k{i}", pytest.approx((i + 1) / 100), pytest.approx((i + 1) / 100)) for i in (1, 9, 10)
+    ]
+    rows += [row.replace('"7"', '"8"') for row in rows]
+    assert [k.name for k in read_table("\n".join([head, *rows]))] == ["k10", "k9", "k1"] * 2
+
+
+@pytest.mark.parametrize(("text", "value"), [("1.205,500", 1205.5), ("0,125", 0.125), ("1\u202f205,500", 1205.5)])
+def test_a_decimal_comma_before_three_digits(text: str, value: float) -> None:
+    (kernel,) = read_table(
+        f'"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n"0","k","{BYTES}","byte","{text}"\n'
+    )
+    assert kernel.values["dram_bytes"] == value
 
 
 def in_german(table: str) -> str:

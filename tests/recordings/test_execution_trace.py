@@ -116,6 +116,7 @@ def test_a_missing_parent_a_circle_and_an_unknown_size(tmp_path: Path) -> None:
     assert {c.op.rpartition(".")[0]: c.calls for c in signature.clusters} == {"aten.mm": 1, "aten.mul": 1}
     assert {c.op.split(".")[1]: c.flops for c in signature.clusters} == {"mm": 4_194_304, "mul": None}
     assert [text.partition(" ")[0] for text in said[:2]] == ["1", "2"]
+    assert any("1 of 2 operators have no FLOPs and bytes" in text for text in said)
 
 
 def test_depth_beyond_pythons_recursion(tmp_path: Path) -> None:

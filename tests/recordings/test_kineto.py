@@ -152,6 +152,22 @@ def test_the_device_is_described(recording: Path) -> None:
     assert environment["torch"] is None
 
 
+def test_numbers_as_a_table_writes_them_again(tmp_path: Path) -> None:
+    """A column of whole numbers with gaps becomes one of `3.0`."""
+    numbers = ("correlation", "stream", "device")
+    events = [e | {"args": {k: float(v) if k in numbers else v for k, v in e.get("args", {}).items()}}
+              for e in training_step()]  # fmt: skip
+    signature = read_kineto(write(tmp_path / "trace.json", events)).signature
+    assert rows(signature)["aten.addmm.default", "forward"] == (1, pytest.approx(42 * US), FLOPS)
+
+
+def test_kernels_of_other_makers_without_launches_give_no_times(tmp_path: Path) -> None:
+    events = [e | {"cat": "hpu_op"} if e["cat"] == "kernel" else e for e in training_step() if "cuda" not in e["cat"]]
+    found = read_kineto(write(tmp_path / "trace.json", events))
+    assert set(measurement(found.signature).cluster_time_s) == {None}
+    assert any("no kernel was recorded with its launch" in note for note in found.notes)
+
+
 def test_old_categories_and_whole_recordings(tmp_path: Path) -> None:
     old = {"cpu_op": "Operator", "kernel": "Kernel", "cuda_runtime": "Runtime", "gpu_memset": "Memset"}
     events = [e | {"cat": old.get(e["cat"], e["cat"])} for e in training_step() if "ProfilerStep" not in e["name"]]

@@ -71,6 +71,18 @@ def test_the_larger_branch_of_an_if_and_an_operator_of_ones_own(tmp_path: Path) 
     assert any("If the branch" in text for text in said) and any("no counterpart" in text for text in said)
     assert not any("Secret" in text for text in said)
     assert_clean(signature.to_dict())
+    flag = helper.make_tensor("flag", BOOL, [], [True])
+    known = read_onnx(save(tmp_path / "m.onnx", [choice, own], inputs[:1], [flag]))
+    assert calls(known.signature) == {"relu": 1, "opaque": 1}  # the smaller one, and nothing to tell
+    assert not any("If the branch" in text for text in known.notes)
+
+
+def test_a_negative_size_is_unknown(tmp_path: Path) -> None:
+    """As onnx infers it in a branch that no input takes."""
+    shape = helper.make_tensor("s", onnx.TensorProto.INT64, [2], [-5, 4])
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["z"]), helper.make_node("Add", ["z", "x"], ["y"])]
+    found = read_onnx(save(tmp_path / "m.onnx", nodes, [helper.make_tensor_value_info("x", FLOAT, [4])], [shape]))
+    assert [c.flops for c in found.signature.clusters] == [None]
 
 
 @pytest.mark.parametrize("rank", range(1, 7))

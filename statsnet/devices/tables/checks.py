@@ -11,7 +11,7 @@ from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.csv_file import Tally
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.units import FEW, Units
-from statsnet.devices.tables.words import LONGEST_WORD, check_dims
+from statsnet.devices.tables.words import LONGEST_WORD, OPERATOR_DIMS, WORK, check_dims
 from statsnet.errors import FileFormatError
 
 MOST_FLOPS, MOST_BYTES = 4e16, 2e14
@@ -49,7 +49,11 @@ def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterat
     fast: Counter[str] = Counter()
     units: dict[str, Units] = {}
     for row in rows:
-        flops, nbytes = work_of(row.operator, row.dtype, dict(row.dims), row.variant)
+        dims = dict(row.dims)
+        if row.operator not in OPERATOR_DIMS and dims.keys() != {*WORK}:
+            yield row  # of what its dims say of its work, nothing is known
+            continue
+        flops, nbytes = work_of(row.operator, row.dtype, dims, row.variant)
         least_s = max(flops / MOST_FLOPS, nbytes / MOST_BYTES)
         seen.update(row.time_s.keys())
         for device, time_s in row.time_s.items():

@@ -34,6 +34,11 @@ def _dims(operator: str, record: Record, columns: list[str]) -> tuple[tuple[str,
     return tuple((name, given.get(name, DEFAULTS.get(name, 0))) for name in wanted)
 
 
+def _variant(operator: str, text: str) -> str:
+    """Transposes and layouts in capital letters, as calls are asked for."""
+    return text.upper() if operator in ("gemm", "convolution") and text.isalpha() else text
+
+
 def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     """Its operators. Raises FileFormatError if it has no column of times, or several."""
     header = header_of(path)
@@ -59,7 +64,8 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
         device = device_of(record["device"], path, tally)
         time_s = seconds(record[units[0]], UNITS[units[0]], path, tally)
         if device is not None and time_s is not None:
-            key = (SOURCE, operator, dtype_word(record["dtype"]), dims, record.get("variant", ""), direction)
+            variant = _variant(operator, record.get("variant", ""))
+            key = (SOURCE, operator, dtype_word(record["dtype"]), dims, variant, direction)
             merged.add_time(key, device, time_s)  # type: ignore[arg-type]
     yield from merged.rows()
 

@@ -15,6 +15,7 @@ from statsnet.devices.hardware import UNKNOWN, chip_of
 from statsnet.devices.operator_work import item_bytes
 from statsnet.devices.reached import PRODUCTS, STREAMS
 from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.words import OPERATOR_DIMS, ROWS
 
 FEW = 20
 """Fewer times of a kind are no proof."""
@@ -62,7 +63,7 @@ class Units:
             self._best = max(self._best, flops / time_s)
         if row.operator in PRODUCTS and flops >= LARGE_FLOPS and flops > INTENSE * nbytes:
             self._computed.append(flops * item_bytes(row.dtype) / 4 / time_s / self._chip.cores / CORE_FLOPS)
-        if row.operator in STREAMS and nbytes >= LARGE_BYTES:
+        if OPERATOR_DIMS.get(row.operator) == ROWS and nbytes >= LARGE_BYTES:
             self._moved.append(nbytes / time_s / self._chip.cores / CORE_BYTES)
         if row.operator in PRODUCTS or row.operator in STREAMS:
             self._rooflines.extend((time_s, flops, nbytes))

@@ -59,7 +59,9 @@ DEFAULTS = {
 
 DTYPES = {
     "fp32": "float32", "float": "float32", "f32": "float32", "fp16": "float16", "half": "float16", "f16": "float16",
-    "bf16": "bfloat16", "fp16_mixed": "float16", "fp64": "float64", "double": "float64",
+    "bf16": "bfloat16", "fp16_mixed": "float16", "fp64": "float64", "double": "float64", "single": "float32",
+    "e4m3": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn", "fp8_e4m3fn": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "fp8_e5m2": "float8_e5m2",
 }  # fmt: skip
 
 ITEM_BYTES = {
@@ -71,7 +73,7 @@ ITEM_BYTES = {
 
 def dtype_word(text: str) -> str:
     """The dtype as torch calls it, or as it stands."""
-    word = text.strip().lower()
+    word = text.strip().lower().removeprefix("torch.")
     return DTYPES.get(word, word)
 
 
