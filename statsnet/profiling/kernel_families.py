@@ -46,6 +46,19 @@ _TEMPLATES = (("attention", r"flex_attention|flex_decoding|attention"), ("convol
               ("gemm", r"mm|bmm|addmm|baddbmm|matmul|linear|grouped_mm"))  # fmt: skip
 
 
+_HLO = (
+    "abs|add|and|bitcast|broadcast|ceil|clamp|compare|concatenate|constant|convert|copy|cosine|divide|dot_general|dot|"
+    "dynamic_slice|dynamic_update_slice|exponential|floor|gather|iota|logistic|log|maximum|minimum|multiply|negate|not|"
+    "or|pad|power|reduce_window|reduce|remainder|reverse|rsqrt|scatter|select|sine|slice|sort|sqrt|subtract|tanh|"
+    "transpose|xor"
+)
+_XLA = re.compile(
+    rf"(?:(?P<kind>loop|input|gemm)_)?(?:(?:{_HLO})_)*fusion(?:_dot(?:_general)?)?(?:_\d+)*|"
+    rf"wrapped_(?:{_HLO})(?:_\d+)*|triton_(?:softmax|gemm)(?:_dot(?:_general)?)?(?:_\d+)+"
+)
+"""XLA's names: a kind of fusion, HLO's operators and a number. As of Inductor's, the kind alone is kept."""
+
+
 def _generated(name: str) -> str | None:
     if copy := re.match(r"Memcpy ?([HDPA])(?:to|To|2)([HDPA])\b", name, re.IGNORECASE):
         return f"cuda:memcpy_{copy[1].lower()}to{copy[2].lower()}"
@@ -55,9 +68,11 @@ def _generated(name: str) -> str | None:
         return f"cuda:{name[:6].lower()}"
     if copy := re.match(r"__amd_rocclr_(copy|fill|stream)", name):
         return f"rocclr:{copy[1]}"
+    if fusion := _XLA.fullmatch(name):
+        return f"xla:{fusion['kind']}_fusion" if fusion["kind"] else "xla:fusion"
     kind = re.match(r"triton_(poi|red|per|tem|for|split_scan|spl|mix|unk)(?:_|$)", name)
     if kind is None:
-        return "triton:inductor" if re.match(r"triton_{1,2}(?:fused_)?\d", name) else None
+        return "triton:inductor" if re.match(r"triton_{1,2}(?:(?:fused_)?\d|fused_|$)", name) else None
     if kind[1] != "tem":
         return f"triton:{_INDUCTOR[kind[1]]}"
     fused = name[kind.end() :]
@@ -149,7 +164,9 @@ def _composable(text: str) -> str:
 
 
 def _owned(parts: KernelName) -> str:
-    for base in dict.fromkeys((parts.base, _SPECIALISED.sub("", parts.base))):
+    plain = _SPECIALISED.sub("", parts.base)
+    bare = plain if parts.path else plain.lstrip("_")  # Triton's functions begin with a _ as their authors please
+    for base in dict.fromkeys((parts.base, plain, bare)):
         if owner := _owner(replace(parts, base=base)):
             kernel = owner.kernel or public_words(base, owner.words)
             if kernel == "other" and owner.path_tells and parts.path:

@@ -50,12 +50,13 @@ OP_WORDS = frozenset(_WORDS["operators"])
 
 KERNEL_FAMILY_LIBRARIES = frozenset(
     {"aiter", "aotriton", "apex", "aten", "bitsandbytes", "ck", "ck_tile", "cub", "cublas", "cuda", "cudnn", "cufft",
-     "curand", "cusolver", "cusparse", "cutlass", "deepep", "deepgemm", "deepseek", "deepspeed", "exllama",
-     "fastertransformer", "fbgemm", "fla", "flash_attn", "flash_mla", "flashinfer", "fmha", "liger", "lmdeploy",
-     "magma", "mamba", "megatron", "migraphx", "miopen", "natten", "nccl", "nvshmem", "onnxruntime", "quack", "raft",
-     "rocblas", "rocclr", "rocprim", "sage_attention", "sglang", "spconv", "symm_mem", "tensile", "thrust",
-     "thunderkittens", "torch_geometric", "torchao", "torchaudio", "torchvision", "transformer_engine", "triton",
-     "triton_kernels", "trtllm", "unsloth", "vllm", "xformers"}
+     "curand", "cusolver", "cusparse", "cutlass", "deepep", "deepgemm", "deepseek", "deepspeed", "dgl", "exllama",
+     "fastertransformer", "fbgemm", "fla", "flash_attn", "flash_mla", "flashinfer", "fmha", "gsplat", "liger",
+     "lmdeploy", "magma", "mamba", "megatron", "migraphx", "minkowski", "miopen", "mmcv", "natten", "nccl", "nvshmem",
+     "onednn", "onnxruntime", "quack", "raft", "rocblas", "rocclr", "rocprim", "sage_attention", "sglang", "spconv",
+     "symm_mem", "tcnn", "tensile", "thrust", "thunderkittens", "torch_geometric", "torchao", "torchaudio",
+     "torchsparse", "torchvision", "transformer_engine", "triton", "triton_kernels", "trtllm", "unsloth", "vllm",
+     "xformers", "xla"}
 )  # fmt: skip
 """What a family of kernels may begin with: the library that owns them (profiling/kernel_rules.py)."""
 

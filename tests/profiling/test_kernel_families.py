@@ -85,6 +85,16 @@ FAMILIES = {
     "void smxx::decode::flash_fwd_mla_combine_kernel<cutlass::bfloat16_t, (int)512>(Params)":
         "flash_mla:flash_fwd_mla_combine:bf16",
     "split_embedding_codegen_forward_unweighted_kernel": "fbgemm:split_embedding_codegen_forward_unweighted",
+    "loop_multiply_add_fusion_12": "xla:loop_fusion",
+    "gemm_fusion_dot_general_5_0": "xla:gemm_fusion",
+    "wrapped_convert": "xla:fusion",
+    "triton_": "triton:inductor",
+    "triton_fused_add_relu_3": "triton:inductor",
+    "void causal_conv1d_channellast_fwd_kernel<Traits<128, c10::BFloat16>>(ConvParamsBase)":
+        "mamba:causal_conv_fwd:bf16",
+    "_moe_sum_reduce_kernel": "sglang:moe_sum_reduce",
+    "void ball_query_forward_cuda_kernel<float>(int)": "mmcv:ball_query_forward:f32",
+    "void rocsparse::csrmvn_general_kernel<256u, float>(int)": "rocblas:general:f32",
     "Memcpy HtoD (Pageable -> Device)": "cuda:memcpy_htod",
     "Memset (Device)": "cuda:memset",
     "__amd_rocclr_copyBuffer.kd": "rocclr:copy",
@@ -109,6 +119,7 @@ def test_the_families_of_public_kernels(name: str, family: str) -> None:
         "xai_kda_decode_kernel_v42", "mkl::anything_at_all", "batched_swiglu_ranker_kernel",
         "kernel_cutlass_kernel_acmerankerRankKernel_object_at__tensorptrbf16", "acme_ranker_kernel_BLOCK_SIZE_M_128",
         "void acme::_multimem_reduce_scatter_residual_add_kernel<float>(float*)",
+        "loop_ranker_fusion_3", "ranker_fusion", "wrapped_ranker",
         "cross_entropy_kernel", "_swiglu_backward_kernel_flat", "_gather_rows_kernel", "compute_expert_offsets",
     ],
 )  # fmt: skip
