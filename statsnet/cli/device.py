@@ -120,7 +120,7 @@ def _read(sources: list[Path], name: str) -> Tables:
         found.check(found.wrong)
         raise UsageError(
             "the sources hold no operator with a time",
-            cause="; ".join(found.notes) or "they are of whole models",
+            cause="; ".join(found.notes) or "they are empty, or of whole models",
             hint="docs/how-to/absent-device.md says what a table and a recording must hold",
         )
     return found
