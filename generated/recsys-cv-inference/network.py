@@ -691,20 +691,21 @@ class Pointwise(Block):
 # ---- one step --------------------------------------------------------------------------------------------------------
 
 
-def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Tensor]:
-    """Activations for a tower's first block, in `count` places at most; or `count` tensors of indices."""
+def samples(head: nn.Module, count: int, places: int, generator: torch.Generator) -> list[Tensor]:
+    """Activations for a tower's first block, in so many places in memory; or `count` tensors of indices."""
     if not isinstance(head, Block):
         first = torch.randint(head.rows, (), generator=generator)  # each block's frequent rows are others
         drawn = [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
         return [(indices + first) % head.rows for indices in drawn]
     x = torch.randn(head.shape, generator=generator)
     x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
-    return [x.clone() for _ in range(places(x, count))]
+    return [x.clone() for _ in range(places)]
 
 
-def places(x: Tensor, count: int) -> int:
-    """How many copies of `x`, `count` at most, are more than a cache holds."""
-    return min(count, max(2, 2**28 // max(1, x.numel() * x.element_size())))
+def places_in_memory(heads: list[nn.Module], count: int) -> int:
+    """How many copies of all towers' activations, `count` at most, are more than a cache holds."""
+    read = sum(head.shape.numel() * DTYPE.itemsize for head in heads if isinstance(head, Block))
+    return min(count, max(2, 2**29 // max(1, read)))
 
 
 def channels_last(proxy: Proxy) -> bool:
@@ -728,8 +729,9 @@ def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     heads = [tower[0] for tower in proxy.towers]
     lasts = [getattr(head, "last", False) for head in heads]
     layouts = [torch.channels_last if last else torch.preserve_format for last in lasts]
+    places = places_in_memory(heads, count)
     given = [
-        [x.to(device, memory_format=f) for x in samples(head, count, generator)]
+        [x.to(device, memory_format=f) for x in samples(head, count, places, generator)]
         for head, f in zip(heads, layouts, strict=True)
     ]
     return [[inputs[i % len(inputs)] for inputs in given] for i in range(count)]

@@ -120,7 +120,12 @@ def _sample(placed: list[Placed]) -> str:
     indices, alone = reads_indices(placed), _has_operators(placed)
     cases = (step_templates.SAMPLE_OF_OPERATOR if alone else "") + (step_templates.SAMPLE_OF_INDICES if indices else "")
     others = ("; or its own" if alone else "") + ("; or `count` tensors of indices" if indices else "")
-    return step_templates.SAMPLE.substitute(head="nn.Module" if cases else "Block", others=others, cases=cases)
+    return step_templates.SAMPLE.substitute(
+        head="nn.Module" if cases else "Block",
+        others=others,
+        cases=cases,
+        of_operators=step_templates.READ_BY_OPERATORS if alone else "",
+    )
 
 
 def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:

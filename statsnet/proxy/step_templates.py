@@ -24,29 +24,35 @@ def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     heads = [tower[0] for tower in proxy.towers]
     lasts = [getattr(head, "last", False) for head in heads]
     layouts = [torch.channels_last if last else torch.preserve_format for last in lasts]
+    places = places_in_memory(heads, count)
     given = [
-        [x.to(device, memory_format=f) for x in samples(head, count, generator)]
+        [x.to(device, memory_format=f) for x in samples(head, count, places, generator)]
         for head, f in zip(heads, layouts, strict=True)
     ]
     return [[inputs[i % len(inputs)] for inputs in given] for i in range(count)]
 '''
 
 SAMPLE = Template('''\
-def samples(head: $head, count: int, generator: torch.Generator) -> list[Tensor]:
-    """Activations for a tower's first block, in `count` places at most$others."""
+def samples(head: $head, count: int, places: int, generator: torch.Generator) -> list[Tensor]:
+    """Activations for a tower's first block, in so many places in memory$others."""
 $cases    x = torch.randn(head.shape, generator=generator)
     x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
-    return [x.clone() for _ in range(places(x, count))]
+    return [x.clone() for _ in range(places)]
 
 
-def places(x: Tensor, count: int) -> int:
-    """How many copies of `x`, `count` at most, are more than a cache holds."""
-    return min(count, max(2, 2**28 // max(1, x.numel() * x.element_size())))
+def places_in_memory(heads: list[nn.Module], count: int) -> int:
+    """How many copies of all towers' activations, `count` at most, are more than a cache holds."""
+    read = sum(head.shape.numel() * DTYPE.itemsize for head in heads if isinstance(head, Block))
+$of_operators    return min(count, max(2, 2**29 // max(1, read)))
 ''')
 
 SAMPLE_OF_OPERATOR = """\
     if isinstance(head, Operator):
-        return head.samples(places(head.operands[0], count))
+        return head.samples(places)
+"""
+
+READ_BY_OPERATORS = """\
+    read += sum(head.operands[0].nbytes for head in heads if isinstance(head, Operator))
 """
 
 SAMPLE_OF_INDICES = """\
@@ -82,7 +88,7 @@ HANDED_TO_OPERATORS = """\
             operator = tower[0].to(dtype)
             if not operator.runs():
                 operator = operator.to(DTYPE)
-            inputs = operator.samples(places(operator.operands[0], len(given)))
+            inputs = operator.samples(len({id(batch[place]) for batch in given}))
             for batch, x in zip(handed, itertools.cycle(inputs)):
                 batch[place] = x
 """

@@ -162,8 +162,9 @@ def test_steps_take_new_indices_in_turn(write_source: Callable[..., str], load: 
 def test_large_inputs_have_fewer_places_in_memory(write_source: Callable[..., str], load: Any) -> None:
     """Two are more than a cache holds; eight would fill the memory."""
     network = load(write_source("inference"))
-    assert [network.places(torch.empty(n, device="meta"), 8) for n in (0, 2**20, 2**24, 2**28)] == [8, 8, 4, 2]
-    network.places = lambda x, count: 2
+    sizes = (2**20, 2**24, 2**28)
+    assert [network.places_in_memory([network.Block(n)] * 2, 8) for n in sizes] == [8, 4, 2]
+    network.places_in_memory = lambda heads, count: 2
     first, second, *others = network.batches(network.build(), "cpu")
     assert len(others) == 6
     for place, x in enumerate(first):
