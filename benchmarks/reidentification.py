@@ -30,7 +30,8 @@ from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.autocast_shares import told_of_autocast
 from statsnet.profiling.costs import cost_of
-from statsnet.profiling.tasks import Profile, ProfileWorkload, phases_of
+from statsnet.profiling.counting import phases_of
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.progress import Progress
 from statsnet.signatures.levels import LEVELS, coarsen
 from statsnet.signatures.model import Level, Signature

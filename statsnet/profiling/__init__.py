@@ -1,7 +1,7 @@
 """From a running model to a signature: capture, timeline, motifs, costs.
 
 The task: a workload's signature
-    tasks, members, api, workload_trace, trace, step_trace, build_signature, step_notes
+    tasks, members, api, workload_trace, trace, step_trace, counting, build_signature, step_notes
 Every call in order
     capture, own_operators, encode, coarse_scalars, skew, kernels, kernel_log, higher_order, unwatched_capture, unseen
 Times joined to the calls

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from statsnet.workloads import Successive
+from statsnet.workloads import Step, Successive
 
 
 def prepared(turn: Successive, number: int) -> Successive:
@@ -18,10 +18,22 @@ def prepared(turn: Successive, number: int) -> Successive:
     return turn
 
 
-def drawn() -> list[Any]:
-    """What tells whether Python's or NumPy's generators have been drawn from."""
+def drawn(step: Step) -> list[Any]:
+    """What tells whether Python's or NumPy's generators have been drawn from, or one that the step's model keeps."""
     numpy = sys.modules.get("numpy")
-    return [random.getstate(), *([repr(numpy.random.get_state(legacy=False))] if numpy else [])]
+    shared = [random.getstate(), *([repr(numpy.random.get_state(legacy=False))] if numpy else [])]
+    return [*shared, *map(_state_of, step.renewal.held_values())]
+
+
+def _state_of(generator: Any) -> Any:
+    numpy = sys.modules.get("numpy")
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if numpy is not None and isinstance(generator, numpy.random.Generator):
+        return repr(generator.bit_generator.state)
+    if numpy is not None and isinstance(generator, numpy.random.RandomState):
+        return repr(generator.get_state(legacy=False))
+    return None
 
 
 def draw_again(number: int) -> None:

@@ -11,16 +11,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import torch
 
-from statsnet.errors import StatsNetError
+from statsnet.errors import ModelError, StatsNetError
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.joining import Variant
 from statsnet.workloads import Step
-from statsnet.workloads.trees import is_data_parallel
+from statsnet.workloads.held_state import COUNTS
 
 MOST_STEPS = 40
 """So many steps are looked at: what happens in every 20th is averaged exactly, and what happens less often than in
@@ -37,10 +38,23 @@ MOST_ENTRIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lap:
-    """Successive steps as they were captured: the distinct ones, and which one each step was."""
+    """Successive steps as they were captured: the distinct ones, and which one each step was. `is_cut` if there was no
+    time for all of them, `by_chance` if what makes them differ is random numbers or inputs."""
 
     variants: Sequence[Variant]
     order: Sequence[int]
+    is_cut: bool = False
+    by_chance: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether state makes steps differ that come again, or the first ones from all that follow."""
+        return not self.by_chance and (self.returns or self.settles)
+
+    @property
+    def grows(self) -> bool:
+        """Whether steps become others and none comes again, as where a cache is filled."""
+        return self.varies and not self.returns and not self.settles
 
     @property
     def varies(self) -> bool:
@@ -84,7 +98,11 @@ class Lap:
 
     def repeats(self, other: Lap) -> bool:
         """Whether both go on in the same way, so that neither does by chance."""
-        return (self.begin, self.period, self.returns) == (other.begin, other.period, other.returns)
+        return (self.settles and other.settles) or (self.begin, self.period, self.returns) == (
+            other.begin,
+            other.period,
+            other.returns,
+        )
 
 
 def lap_of(capture: Callable[[int], list[OpCall]], draws: Iterable[int], longest_s: float | None = None) -> Lap:
@@ -103,7 +121,7 @@ def lap_of(capture: Callable[[int], list[OpCall]], draws: Iterable[int], longest
         variants += [variant] if number == len(variants) else []
         order.append(number)
         if time.perf_counter() - begin > longest_s:
-            break
+            return Lap(variants=variants, order=order, is_cut=len(order) < MOST_STEPS)
     return Lap(variants=variants, order=order)
 
 
@@ -112,32 +130,44 @@ def look_for_laps(
     capture: Callable[[int], list[OpCall]],
     capture_first: Callable[[int], list[OpCall]],
     longest_s: float | None = None,
-) -> Lap | None:
-    """The steps of a model that does something in every n-th step alone, or other things at first; None if its steps
-    are alike, or only go on from one another, as a cache grows. `capture` goes through the inputs, `capture_first`
-    keeps to the first one.
+) -> Lap:
+    """The steps of a model that may do something in every n-th step alone, or other things at first: `goes_on` if it
+    does. `capture` goes through the inputs, `capture_first` keeps to the first one.
 
     State that makes steps differ so is put back no longer to what it was as built, but to what it was when they began
-    to repeat themselves, and not before each step, but after each such lap.
+    to repeat themselves, and not before each step, but after each such lap. Where steps only go on from one another, as
+    a cache grows, numbers that count them are put back, too.
     """
     renewal = step.renewal
     renewal.lap = MOST_STEPS + 1
     renewal.start_again()
-    found = lap_of(capture, range(MOST_STEPS), longest_s)
+    found = again = lap_of(capture, range(MOST_STEPS), longest_s)
     if found.varies:  # chance and inputs make steps differ, too
+        renewal.puts_counts_back = found.grows
         renewal.start_again()
         again = lap_of(capture_first, [0] * len(found.order), longest_s)
-        if len(found.order) < FEWEST_STEPS or not found.repeats(again):
-            found = Lap(variants=(), order=())
-    goes_on = found.returns or found.settles
-    if goes_on and found.begin:
+        is_sure = len(found.order) >= FEWEST_STEPS and found.repeats(again)
+        renewal.puts_counts_back = found.grows and again.grows
+        found = replace(found, by_chance=not is_sure)
+    if found.goes_on and found.begin:
         renewal.start_again()
-        lap_of(capture_first, [0] * found.begin)
+        lap_of(capture_first, [0] * max(found.begin, again.begin))
         renewal.settle()
     period = found.period or 1
-    renewal.lap = (len(found.order) - found.begin) // period * period if found.returns else 1
+    is_lap = found.goes_on and found.returns
+    renewal.lap = (len(found.order) - found.begin) // period * period if is_lap else 1
     renewal.start_again()
-    return found if goes_on else None
+    return found
+
+
+def steps_grow() -> ModelError:
+    """The error of steps that no end is seen of, and that nothing puts back."""
+    return ModelError(
+        "each step does more than the one before",
+        cause="something grows from step to step, and it lies neither in the model's modules nor in what their code "
+        "names",
+        hint="empty it where forward() begins, or give it as an input, which each step gets as it was built",
+    )
 
 
 def has_own_optimizer(step: Step) -> bool:
@@ -146,14 +176,12 @@ def has_own_optimizer(step: Step) -> bool:
 
 
 def plain_values(step: Step) -> list[Any]:
-    """The numbers and words that the model, what optimizes it and their files hold of their own, in small containers
-    too: what counts steps is mostly one of them. A data parallel wrapper only notes that its first steps are over."""
-    modules = itertools.filterfalse(is_data_parallel, step.built.whole.modules())
-    holders = [*modules, *(step.optimizer.parts if step.optimizer else ())]
-    inner = [value for holder in holders for value in _attributes(holder) if _is_users(value)]
-    files = [sys.modules[name] for name in {type(holder).__module__ for holder in holders} if _is_own(name)]
-    values = itertools.chain.from_iterable(map(_attributes, [*holders, *inner, *files]))
-    return [entry for value in values for entry in _entries(value) if isinstance(entry, int | float | str)]
+    """The numbers and words that the model, its code and what optimizes it hold of their own, in small containers too:
+    what counts steps is mostly one of them."""
+    parts = step.optimizer.parts if step.optimizer else ()
+    held = [*step.renewal.held_values(), *itertools.chain.from_iterable(map(_attributes, parts))]
+    inner = itertools.chain.from_iterable(_attributes(value) for value in held if _is_users(value))
+    return [entry for value in [*held, *inner] for entry in _entries(value) if isinstance(entry, COUNTS)]
 
 
 def _attributes(holder: Any) -> list[Any]:
@@ -171,5 +199,5 @@ def _is_own(module: str) -> bool:
 
 
 def _is_users(value: Any) -> bool:
-    is_object = hasattr(value, "__dict__") and not isinstance(value, type | torch.nn.Module)
+    is_object = hasattr(value, "__dict__") and not isinstance(value, type | ModuleType | torch.nn.Module)
     return is_object and _is_own(type(value).__module__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from statsnet.profiling.laps import Lap
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import PAUSE_S
 from statsnet.profiling.unseen import MOST_UNSEEN
@@ -35,6 +36,15 @@ def steps_notes(signature: Signature) -> Iterator[str]:
         yield from _measured(measurement, signature.calls_per_step)
 
 
+def cut_note(lap: Lap | None) -> Iterator[str]:
+    """What was not looked at, for want of time."""
+    if lap is not None and lap.is_cut and not (lap.goes_on or lap.grows):
+        yield (
+            "something tells that the model counts its steps. There was time to compare "
+            f"{len(lap.order)} of them, one after another: what it does less often is left out"
+        )
+
+
 def pauses_note(traces: Sequence[StepTrace]) -> Iterator[str]:
     """Pauses that every profiled step has and that are a notable share of it."""
     trace = max(traces, key=lambda trace: trace.pauses_s / trace.latency_s)
@@ -54,7 +64,9 @@ def _explained(measurement: Measurement) -> float:
 
 
 def _measured(measurement: Measurement, calls: float) -> Iterator[str]:
-    if (variation := measurement.variation) is not None:
+    if (variation := measurement.variation) is not None and variation.distinct == 1:
+        yield f"the average of {variation.steps} steps is given; its time is known to ±{variation.time_error:.1%}"
+    elif variation is not None:
         yield (
             f"steps are not alike: the average of {variation.steps} is given, {variation.distinct} of them distinct. "
             f"Work varies by {variation.work_deviation:.0%}, the mean is known to ±{variation.work_error:.1%} "

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -19,17 +17,14 @@ from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.autocast_shares import with_autocast_shares
 from statsnet.profiling.build_signature import build_signature
-from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_record import with_collectives
+from statsnet.profiling.counting import count_steps, largest_step, phases_of
 from statsnet.profiling.distributed import alone, is_first, joined, number_of_processes
-from statsnet.profiling.draws import draw_again, drawn
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
-from statsnet.profiling.laps import MOST_STEPS, lap_of, look_for_laps, plain_values
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, pauses_note, steps_notes
 from statsnet.profiling.step_trace import StepTrace
-from statsnet.profiling.trace import captured
 from statsnet.profiling.workload_trace import (
     IN_ONE_PIECE,
     in_one_piece,
@@ -44,7 +39,6 @@ from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
 from statsnet.workloads import BuiltWorkload, Step, make_step
 from statsnet.workloads.settings import Setting, autocast, convert_module, record
-from statsnet.workloads.trees import data_bytes
 
 
 class WithSignature:
@@ -122,57 +116,16 @@ class ProfileWorkload(CountableTask[Profile]):
         return built, make_step(built, optimizer=self.model.optimizer)
 
     def _count(self, built: BuiltWorkload, step: Step) -> Profile:
-        before, drawn_before = plain_values(step), drawn()
-        for _ in range(_warm_ups(built, self.model.mode, self.processes)):
-            step(0)
-        chosen, inputs = representative_inputs(built, step)
-        counted = [self._counted(built, step, one.steps[0]) for one in chosen]
-        largest = largest_step(built)
-        memory = next((m for one, (_, m) in zip(chosen, counted, strict=True) if largest in one.steps), None)
-        traces = [[trace] for trace, _ in counted]
-        shares = [[float(one.stands_for)] for one in chosen]
-        notes: list[str] = []
-        by_chance = drawn() != drawn_before
-        if by_chance or plain_values(step) != before:
-            for i, one in enumerate(chosen):
-                run = partial(self._captured, step, one.steps[0])
-                lap = lap_of(run, range(MOST_STEPS)) if by_chance else look_for_laps(step, run, run)
-                if lap and lap.varies:
-                    steps = lap.averaged()
-                    total = sum(each.times for each in steps)
-                    traces[i] = [StepTrace.counted(each.calls) for each in steps]
-                    shares[i] = [one.stands_for * each.times / total for each in steps]
-                    if len(steps) > 1:
-                        notes = [f"steps are not alike: the average of {total} is given, {len(steps)} of them distinct"]
+        counted = count_steps(built, step, self.processes)
         signature = build_signature(
-            list(chain.from_iterable(traces)),
-            memory=memory or self._counted(built, step, largest)[1],
+            counted.traces,
+            memory=counted.memory,
             environment=None,
-            shares=list(chain.from_iterable(shares)),
-            inputs=inputs,
+            shares=counted.shares,
+            inputs=counted.inputs,
             **self._identity(built, step, is_changed=False),
         )
-        return Profile(signature=signature, notes=tuple(notes))
-
-    def _counted(self, built: BuiltWorkload, step: Step, index: int) -> tuple[StepTrace, dict[str, int | None]]:
-        """The calls of a step on fake tensors, and its memory."""
-        calls: list[OpCall] = []
-
-        def capture() -> None:
-            calls[:] = self._captured(step, index)
-
-        step.prepare(index)
-        # One run for both: a step of long recurrent layers takes minutes on fake tensors.
-        differentiated = step.differentiates
-        memory = memory_record(built.whole, built.inputs_of(index), capture, device="meta", optimizer=step.optimizer)
-        if step.differentiates and not differentiated:  # it was begun without gradients and ran again with them
-            return self._counted(built, step, index)
-        return StepTrace.counted(calls), memory
-
-    def _captured(self, step: Step, index: int, draw: int | None = None) -> list[OpCall]:
-        if draw is not None:
-            draw_again(draw)
-        return captured(lambda: step(index), device="meta", phases=phases_of(step), has_run=False)
+        return Profile(signature=signature, notes=counted.notes)
 
     def _measure(self, built: BuiltWorkload, step: Step, context: Context) -> Profile:
         setting = context.setting
@@ -213,7 +166,7 @@ class ProfileWorkload(CountableTask[Profile]):
             beside = ReferenceTime(network=reference.work, latency_s=latency_s)
             signature = replace(signature, measurements=(replace(measurement, reference=beside),))
         counted = kind == "cuda" and traced.variation is None
-        notes = tuple(_notes(step, signature, traced.traces))
+        notes = (*_notes(step, signature, traced.traces), *traced.notes)
         if alone() and not setting.in_process:  # at last: a model that fails leaves its state behind
             signature = with_autocast_shares(signature, step, kind, phases_of(step))
         return Profile(
@@ -252,28 +205,17 @@ def _check_together(setting: Setting) -> None:
 def _memory(built: BuiltWorkload, step: Step, kind: str) -> dict[str, int | None]:
     largest = largest_step(built)
     step.prepare(largest)
-    return memory_record(
-        built.whole, built.inputs_of(largest), lambda: step(largest), device=kind, optimizer=step.optimizer
-    )
+
+    def lap() -> None:
+        for _ in range(step.renewal.lap):
+            step(largest)
+
+    return memory_record(built.whole, built.inputs_of(largest), lap, device=kind, optimizer=step.optimizer)
 
 
 def _power(step: Callable[[], Any], device: str) -> Power:
     """Not measured for several processes: they would have to agree on each step."""
     return drawn_by(step, device) if alone() else Power(missing=dict.fromkeys(POWER_FIELDS, "off"))
-
-
-def _warm_ups(built: BuiltWorkload, mode: str, processes: int) -> int:
-    """Steps before the one that is counted. The first of a training makes the optimizer's state. The first of several
-    processes also makes layouts of sharded tensors, and the second puts gradients into buckets by their order: the
-    third where the first has only looked at a graph that stays the same."""
-    if mode != "training" or processes == 1:
-        return int(mode == "training" or processes > 1)
-    return 2 + any(getattr(module, "static_graph", False) for module in built.whole.modules())
-
-
-def largest_step(built: BuiltWorkload) -> int:
-    """The number of the step whose inputs hold the most bytes: memory is that of the largest step."""
-    return max((group[0] for group in built.input_groups()), key=lambda index: data_bytes(built.inputs_of(index)))
 
 
 def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Iterator[str]:
@@ -287,7 +229,7 @@ def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Ite
         )
     elif step.renewal.is_settled:
         yield ("the model does something else in its first steps: each step began with the state that the first left")
-    elif step.renewal.changes_state:
+    elif step.renewal.changes_state or step.renewal.puts_counts_back:
         yield "the model changes its own state: each step began with the state that it was built with"
     if step.optimizer is not None and step.optimizer.needs_closure:
         yield "the optimizer evaluates the loss itself: each step began with the parameters as built"
@@ -299,10 +241,3 @@ def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Ite
             f"of a step's {format_duration(latency_s)}, {format_duration(own_call_s(step))} are StatsNet's own call of "
             "the model: put more into a step, such as a larger batch, where that matters"
         )
-
-
-def phases_of(step: Step) -> Callable[[Callable[[str], None] | None], None]:
-    def install(callback: Callable[[str], None] | None) -> None:
-        step.on_phase = callback
-
-    return install

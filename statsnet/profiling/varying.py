@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from statistics import fmean, median, pstdev, stdev
+from typing import Any
 
 from statsnet.errors import ModelError
 from statsnet.measure.profiler_events import StepEvents, profiling
@@ -22,7 +23,7 @@ from statsnet.profiling.capture import CaptureMode, OpCall
 from statsnet.profiling.collective_times import in_bare_step
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
-from statsnet.profiling.laps import Lap
+from statsnet.profiling.laps import Lap, steps_grow
 from statsnet.profiling.representatives import Work
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import event_overhead_s
@@ -72,21 +73,20 @@ def trace_varying(
     report: Callable[[str, float], None] = lambda _stage, _share: None,
     min_time_s: float = 0.0,
     known: Lap | None = None,
+    again: Callable[[type[CaptureMode]], Lap] | None = None,
 ) -> VaryingSteps:
     """Rounds of a captured, a bare and a profiled step that draw the same numbers.
 
     There are FEWEST_ROUNDS to MOST_ROUNDS: as many as bring the mean's 95 % interval within PRECISE_MEAN, for FLOPs
     (bytes where there are none) and, up to MOST_FOR_TIME, for the step's time. If it is `known` how steps repeat
-    themselves, the rounds only time them. Raises MeasurementError where a part of the steps cannot be seen.
+    themselves, the rounds only time them; `again` captures them in another way. Raises MeasurementError where a part of
+    the steps cannot be seen.
     """
     overhead_s = event_overhead_s(record_shapes=True)
     join = StepJoin(device=device, event_overhead_s=overhead_s)
     lap = known.averaged() if known and known.period else []
-    lap_work = [Work.of(variant.calls) for variant in lap for _ in range(variant.times)]
-    for variant in lap:
-        for _ in range(variant.times):
-            join.add_captured(variant.calls)
-    turn = Successive(step, itertools.cycle(inputs), prepare)
+    turns = _Turns(sum(variant.times for variant in lap))
+    turn = Successive(turns.counted(step), itertools.cycle(inputs), prepare)
     run = timed(turn, device)
     machine = QuietMachine(device)
     work: list[Work] = []
@@ -95,14 +95,19 @@ def trace_varying(
     captured_calls: list[int] = []
     more_calls: list[int] = []
     by: type[CaptureMode] = CaptureMode
-    skip = Random(0)
     begin = time.perf_counter()
 
     def capture(draw: int, by: type[CaptureMode]) -> list[OpCall]:
         return captured(prepared(turn, draw), device=device, phases=phases, by=by)
 
+    def capture_nearer(by: type[CaptureMode]) -> list[OpCall]:
+        nonlocal lap
+        lap = (again(by).averaged() if again else []) or lap
+        return capture(0, by)
+
     def look(calls: list[OpCall]) -> Unseen:  # with all threads, whose events would be in the way of times
-        return unseen_of(look_for_unseen(prepared(turn, 0), calls, device=device)[1], calls)
+        steps = range(max(1, turns.lap))
+        return largest(unseen_of(look_for_unseen(prepared(turn, 0), calls, device=device)[1], calls) for _ in steps)
 
     def unseen_of(events: StepEvents, calls: list[OpCall]) -> Unseen:  # a profiled step may be any of a lap's
         known = [variant.calls for variant in lap] or [calls]
@@ -113,19 +118,27 @@ def trace_varying(
             run()  # the capture and the profiler have left the caches to others
         bare = timed(_drawn(turn, draw), device)()
         prepared(turn, draw)
+        turns.profiled()
         with profiling(device, record_shapes=True) as session:
             turn()
         return bare, StepEvents.take(session)
 
     for draw in range(MOST_ROUNDS):
         between()
-        for _ in range(skip.randrange(MOST_SKIPPED + 1)):
+        for _ in range(turns.to_skip(3 if not bare_s or bare_s[-1] < LONG_STEP_S else 2)):
             run()
         calls = capture(draw, by)
         if draw == 0:
             unseen.append(look(calls))
-            if (nearer := look_nearer(unseen[0], calls, partial(capture, 0), look)) is not None:
+            as_known = lap
+            if (nearer := look_nearer(unseen[0], calls, capture_nearer, look)) is not None:
                 unseen[0], calls, by = nearer
+            else:
+                lap = as_known
+            in_lap = [variant.calls for variant in lap for _ in range(variant.times)]
+            lap_work = [Work.of(each) for each in in_lap]
+            for each in in_lap:
+                join.add_captured(each)
             if unseen[0].beside_operators.is_too_much:  # no other round would show it, nor explain it
                 unseen[0].check()
         step_s, events = machine.measure(partial(both, draw))
@@ -138,6 +151,8 @@ def trace_varying(
         bare_s.append(step_s)
         report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
         taken_s = time.perf_counter() - begin
+        if not lap and draw + 1 >= FEWEST_ROUNDS and _grow(work):
+            raise steps_grow()
         enough = draw + 1 >= FEWEST_ROUNDS and taken_s >= min_time_s
         lacks_steps = join.lacks_times if lap else _lacks_rare_steps(join.variants, unseen)
         if enough and is_known(_figures(work), bare_s, taken_s) and not lacks_steps:
@@ -148,6 +163,38 @@ def trace_varying(
     repeatable = bool(lap) or len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
     largest(unseen if repeatable else [each.beside_operators for each in unseen]).check()
     return _together(join, bare_s, work, lap_work or work, device)
+
+
+class _Turns:
+    """Which steps come next, where the step that is profiled is to be each of a lap's in turn; without a lap (0), as
+    many as chance says run unseen before a round."""
+
+    def __init__(self, lap: int) -> None:
+        self.lap = lap
+        self._ran = 0
+        self._profiled: set[int] = set()
+        self._chance = Random(0)
+
+    def counted(self, step: StepFunction) -> StepFunction:
+        def run(index: int) -> Any:
+            self._ran += 1
+            return step(index)
+
+        return run
+
+    def profiled(self) -> None:
+        """The next step is profiled."""
+        if self.lap:
+            self._profiled.add(self._ran % self.lap)
+
+    def to_skip(self, between: int) -> int:
+        """How many steps to run unseen before a round that profiles a step after this many others."""
+        if not self.lap:
+            return self._chance.randrange(MOST_SKIPPED + 1)
+        if len(self._profiled) == self.lap:
+            self._profiled.clear()
+        places = ((skipped, (self._ran + skipped + between) % self.lap) for skipped in range(self.lap))
+        return next((skipped for skipped, place in places if place not in self._profiled), 0)
 
 
 def check_unaffected(captured_calls: Sequence[int], more_calls: Sequence[int]) -> None:
@@ -168,6 +215,11 @@ def is_known(work: Sequence[float], time_s: Sequence[float], taken_s: float = 0.
     if _half_width(work) > PRECISE_MEAN:
         return False
     return len(time_s) >= MOST_FOR_TIME or taken_s > LONGEST_FOR_TIME_S or _half_width(time_s) <= PRECISE_MEAN
+
+
+def _grow(work: Sequence[Work]) -> bool:
+    """Whether each step moves more than the one before, and computes no less."""
+    return all(a.moved < b.moved and a.flops <= b.flops for a, b in itertools.pairwise(work))
 
 
 def _lacks_rare_steps(captured_steps: Sequence[Variant], unseen: Sequence[Unseen]) -> bool:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 from typing import Any
 
 import torch
 
+from statsnet.errors import StatsNetError
 from statsnet.measure.task import Context, Progress
 from statsnet.profiling.alike import StepsVary
-from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
 from statsnet.profiling.compiled_step import trace_compiled_step
 from statsnet.profiling.distributed import alone
 from statsnet.profiling.draws import prepared
-from statsnet.profiling.laps import LOOK_SHARE, Lap, has_own_optimizer, look_for_laps, plain_values
+from statsnet.profiling.laps import LOOK_SHARE, Lap, has_own_optimizer, lap_of, look_for_laps, plain_values
 from statsnet.profiling.representatives import Representative, Work, choose
+from statsnet.profiling.step_notes import cut_note
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.trace import captured, timed, trace_step
 from statsnet.profiling.varying import VaryingSteps, trace_varying
@@ -43,13 +48,14 @@ def in_one_piece(setting: Setting) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadTrace:
     """Traces of distinct steps, each with its share of the workload's steps; what the inputs stand for; how much steps
-    on equal inputs vary, if they do; and a function that runs the workload's next step."""
+    on equal inputs vary, if they do; a function that runs the workload's next step; and sentences for the user."""
 
     traces: list[StepTrace]
     shares: list[float]
     inputs: InputSample | None
     variation: Variation | None
     run_next: Callable[[], Any]
+    notes: tuple[str, ...] = ()
 
 
 def representative_inputs(built: BuiltWorkload, step: Step) -> tuple[list[Representative], InputSample | None]:
@@ -111,11 +117,14 @@ def trace_workload(
             [(one, trace) for one, (trace, _) in zip(chosen, parts, strict=True)], repeats, min_time_s
         )
         parts = [(trace, count) for trace, (_, count) in zip(traces, parts, strict=True)]
-    return _together(parts, inputs, run_next)
+    return _together(parts, inputs, run_next, tuple(dict.fromkeys(tracer.notes)))
 
 
 def _together(
-    parts: list[tuple[StepTrace | VaryingSteps, int]], inputs: InputSample | None, run_next: Callable[[], Any]
+    parts: list[tuple[StepTrace | VaryingSteps, int]],
+    inputs: InputSample | None,
+    run_next: Callable[[], Any],
+    notes: tuple[str, ...],
 ) -> WorkloadTrace:
     traces: list[StepTrace] = []
     shares: list[float] = []
@@ -134,6 +143,7 @@ def _together(
         inputs=inputs,
         variation=_largest([variation for variation, _ in varying]),
         run_next=run_next,
+        notes=notes,
     )
 
 
@@ -158,6 +168,7 @@ class _Tracer:
         self, built: BuiltWorkload, step: Step, kind: str, context: Context, between: Callable[[], object]
     ) -> None:
         self._built, self._step, self._kind, self._context, self._between = built, step, kind, context, between
+        self.notes: list[str] = []
 
     @property
     def _setting(self) -> Setting:
@@ -168,15 +179,27 @@ class _Tracer:
             return self._step(index)
 
     def trace(self, steps: tuple[int, ...], warmup: int, repeats: int, min_time_s: float) -> StepTrace | VaryingSteps:
+        renewal = self._step.renewal
+        try:
+            return self._trace(steps, warmup, repeats, min_time_s)
+        except StatsNetError:
+            if renewal.puts_counts_back or not renewal.counts_steps:
+                raise
+        renewal.puts_counts_back = True  # it runs so many times only, such as until a cache is full
+        return self._trace(steps, warmup, repeats, min_time_s)
+
+    def _trace(self, steps: tuple[int, ...], warmup: int, repeats: int, min_time_s: float) -> StepTrace | VaryingSteps:
         before = plain_values(self._step)
         try:
             trace = self.alike(steps, warmup, repeats, min_time_s, may_vary=True)
-            if (lap := self._lap(steps, before, LOOK_SHARE * min_time_s, trace.latency_s)) is None:
+            lap = self._lap(steps, before, LOOK_SHARE * min_time_s, trace.latency_s)
+            if lap is None or not (lap.goes_on or lap.grows):
                 return trace
-            if lap.settles:
-                return self.alike(steps, warmup, repeats, min_time_s)
         except StepsVary:
             lap = self._lap(steps, before, LOOK_SHARE * min_time_s)
+        if lap is not None and (lap.settles or lap.grows):  # the state is another one now
+            with suppress(StepsVary):
+                return self.alike(steps, warmup, repeats, min_time_s, may_vary=True)
         return trace_varying(
             self.run,
             device=self._kind,
@@ -186,8 +209,17 @@ class _Tracer:
             between=self._between,
             report=self._report,
             min_time_s=min_time_s,
-            known=lap,
+            known=lap if lap is not None and lap.goes_on else None,
+            again=partial(self._lap_again, steps, lap) if lap is not None and lap.goes_on else None,
         )
+
+    def _lap_again(self, steps: tuple[int, ...], lap: Lap, by: type[CaptureMode]) -> Lap:
+        """A lap's steps, from its begin, as another capture sees them."""
+        self._step.renewal.start_again()
+        turn = Successive(self.run, itertools.cycle(steps), self._step.prepare)
+        again = lap_of(self._captured(turn, by), range(len(lap.order)), math.inf)
+        self._step.renewal.start_again()
+        return again if again.period == lap.period else lap
 
     def _lap(self, steps: tuple[int, ...], before: list[Any], look_s: float = 0.0, step_s: float = 0.0) -> Lap | None:
         """How steps differ from one another, if something tells that the model may count them, or `look_s` are enough
@@ -198,11 +230,12 @@ class _Tracer:
             return None
         turn = Successive(self.run, itertools.cycle(steps), self._step.prepare)
         first = Successive(self.run, itertools.repeat(steps[0]), self._step.prepare)
-        longest_s = None if counts else look_s
-        return look_for_laps(self._step, self._captured(turn), self._captured(first), longest_s)
+        lap = look_for_laps(self._step, self._captured(turn), self._captured(first), None if counts else look_s)
+        self.notes += cut_note(lap) if counts else ()
+        return lap
 
-    def _captured(self, turn: Successive) -> Callable[[int], list[OpCall]]:
-        return lambda draw: captured(prepared(turn, draw), device=self._kind, phases=self._phases)
+    def _captured(self, turn: Successive, by: type[CaptureMode] = CaptureMode) -> Callable[[int], list[OpCall]]:
+        return lambda draw: captured(prepared(turn, draw), device=self._kind, phases=self._phases, by=by)
 
     def alike(
         self, steps: tuple[int, ...], warmup: int, repeats: int, min_time_s: float, may_vary: bool = False

@@ -8,7 +8,9 @@ Which there are
 From a name to a model on a device
     loading, calling, building, hidden_operators, settings, dtypes, optimizers, losses
 A step
-    step, stepping, renewal, trees, tree_copies
+    step, stepping, trees, tree_copies
+What steps change, put back
+    renewal, held_state, outside_state, snapshots
 Counted without memory
     fakes, compressed_fakes
 Operators by themselves

@@ -269,9 +269,9 @@ def _faked(fake: FakeTensorMode | None) -> Iterator[None]:
     if fake is None:
         yield
         return
-    from statsnet.workloads.fakes import castable_modules
+    from statsnet.workloads.fakes import castable_modules, lazy_layers
 
-    with castable_modules(), fake:
+    with castable_modules(), lazy_layers(), fake:
         yield
 
 

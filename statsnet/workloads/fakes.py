@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.utils._python_dispatch import _disable_current_modes
 
 from statsnet.workloads.compressed_fakes import (
     MAKERS,
@@ -20,6 +23,10 @@ from statsnet.workloads.compressed_fakes import (
     with_stored_elements,
 )
 from statsnet.workloads.torch_operators import find_overload
+
+
+class NeedsMemoryError(RuntimeError):
+    """An operator cannot be counted without memory, and there is too little."""
 
 
 class SparseFakeTensorMode(FakeTensorMode):
@@ -44,7 +51,14 @@ class SparseFakeTensorMode(FakeTensorMode):
             return with_stored_elements(self, func, args, kwargs, lambda: run(func, types, args, kwargs))
         if func in RULES and (result := RULES[func](*args, **kwargs)) is not None:
             return result
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
+                raise
+            raise NeedsMemoryError(
+                f"torch has no rule for {func} without data and runs it on zeros, for which there is too little memory"
+            ) from error
 
     def from_tensor(self, tensor: torch.Tensor, **options: Any) -> torch.Tensor:  # type: ignore[override]
         if is_compressed(tensor):
@@ -59,7 +73,7 @@ class SparseFakeTensorMode(FakeTensorMode):
 def fake_tensors() -> Iterator[SparseFakeTensorMode]:
     """All tensors made inside have shapes and no memory, and modules can be moved and cast. For processes of their own:
     no other thread may build modules meanwhile."""
-    with castable_modules(), SparseFakeTensorMode(allow_non_fake_inputs=True) as mode:
+    with castable_modules(), lazy_layers(), SparseFakeTensorMode(allow_non_fake_inputs=True) as mode:
         yield mode
 
 
@@ -74,6 +88,25 @@ def castable_modules() -> Iterator[None]:
         torch.nn.Module._apply = original  # type: ignore[method-assign]
 
 
+@contextmanager
+def lazy_layers() -> Iterator[None]:
+    """Layers that learn their sizes later can be made inside: their parameters are real tensors. torch cannot make fake
+    ones of that class. What is written into them is lost, so they take no memory."""
+    with ExitStack() as stack:
+        for kind in (UninitializedParameter, UninitializedBuffer):
+            for name in ("__new__", "materialize"):
+                stack.enter_context(patch.object(kind, name, _unwatched(getattr(kind, name))))
+        yield
+
+
+def _unwatched(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return run
+
+
 def _apply(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
     """New parameters in place of those that change; tied parameters stay tied. Whoever else holds a parameter, such as
     a reducer of gradients, keeps it if it stays. Modules of sharded parameters look up their new ones, and those that
@@ -86,7 +119,8 @@ def _apply(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], 
             if id(parameter) not in made:
                 old = parameter.detach()
                 new = fn(old)
-                made[id(parameter)] = parameter if new is old else torch.nn.Parameter(new, parameter.requires_grad)
+                stays = new is old and isinstance(new, FakeTensor) == isinstance(parameter, FakeTensor)
+                made[id(parameter)] = parameter if stays else torch.nn.Parameter(new, parameter.requires_grad)
             is_changed |= made[id(parameter)] is not parameter
             setattr(part, name, made[id(parameter)])
         for name, buffer in list(part.named_buffers(recurse=False)):

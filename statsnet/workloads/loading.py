@@ -118,6 +118,8 @@ def _known_step(error: BaseException) -> str:
         )
     if isinstance(error, RecursionError):
         return "give lists in place of objects that are linked to each other or nested hundreds of times"
+    if type(error).__name__ == "NeedsMemoryError":
+        return "use a smaller --batch or preset, or another operator in its place"
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return "use a smaller --batch or preset, or --device meta to count without memory"
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException", "NeedsValuesError"):

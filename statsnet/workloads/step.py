@@ -208,7 +208,7 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
             hint="use --mode inference" + (", or leave requires_grad on" if has_some else ""),
         )
     wanted = optimizer or built.optimizer
-    with built.fake_mode or contextlib.nullcontext():  # some make their state here
+    with renewal.being_built(), built.fake_mode or contextlib.nullcontext():  # some make their state here
         chosen = Stepper(make_optimizer(wanted, parameters, sparse=built.sparse_gradients), parameters)
     name = wanted if isinstance(wanted, str) else "custom"
     own = _added_up(built.loss) if built.loss else None
@@ -264,8 +264,10 @@ def _running(built: BuiltWorkload, phase: Callable[[], str] = lambda: "forward")
     except torch.OutOfMemoryError as error:
         raise does_not_fit(built.label, built.device, error) from error
     except (Exception, SystemExit) as error:
+        by_itself = f"run {_BY_ITSELF[phase()]} in Python to see the whole trace"
+        without_data = "use a real device instead of meta: what fails may only fail on tensors without data"
         raise WorkloadError(
             f"a step of '{built.label}' failed",
             cause=describe(error, built.origin),
-            hint=next_step(error, f"run {_BY_ITSELF[phase()]} in Python to see the whole trace"),
+            hint=next_step(error, by_itself if built.fake_mode is None else without_data),
         ) from error

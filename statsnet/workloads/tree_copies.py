@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from statsnet.workloads.trees import PLAIN, attributes_of, ends, is_freed, may_be_written
+from statsnet.workloads.trees import attributes_of, ends, is_freed, is_leaf, may_be_written
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +43,7 @@ class _Mapped:
     def __call__(self, value: Any) -> Any:
         import torch
 
-        if isinstance(value, (*PLAIN, torch.nn.Module)):
+        if is_leaf(value) and not isinstance(value, torch.Tensor):
             return value
         if id(value) not in self._made:
             self._kept.append(value)

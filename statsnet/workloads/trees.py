@@ -226,9 +226,9 @@ def _leaves(value: Any, seen: set[int], *, with_lengths: bool = False) -> Iterat
                 yield value
         elif isinstance(value, PLAIN):
             yield value
-        elif id(value) not in seen and not isinstance(value, torch.nn.Module):
+        elif id(value) not in seen and not is_leaf(value):
             seen.add(id(value))
-            children = _children(value)
+            children = children_of(value)
             if children is None or isinstance(value, Iterator):
                 yield value
                 continue
@@ -237,7 +237,15 @@ def _leaves(value: Any, seen: set[int], *, with_lengths: bool = False) -> Iterat
             waiting += reversed(children)
 
 
-def _children(value: Any) -> list[Any] | None:
+def is_leaf(value: Any) -> bool:
+    """Whether nothing is looked for inside: plain values, tensors, modules, and optimizers, which keep their state."""
+    import torch
+
+    optimizers = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
+    return isinstance(value, (*PLAIN, torch.Tensor, torch.nn.Module, *optimizers))
+
+
+def children_of(value: Any) -> list[Any] | None:
     """What a value holds; None for one that cannot be looked into."""
     if _is_array(value):
         return None  # of a class of one's own, too

@@ -14,7 +14,9 @@ from torch import nn
 
 from statsnet.errors import WorkloadError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
+from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.profiling.timeline import read_step
 from statsnet.profiling.unseen import unseen_in
 
@@ -107,6 +109,15 @@ def test_what_runs_inside_of_other_calls_late_or_first_is_captured(
     gemms = [c for c in signature.clusters if c.category == "gemm" and "sparse" not in str(c.args)]
     assert sum(c.calls * (c.flops or 0.0) for c in gemms) == pytest.approx(products * PRODUCT, rel=0.02)
     assert signature.measurements[0].unmatched_calls == 0
+
+
+def test_lazy_layers_are_counted_without_data() -> None:
+    model = Model(target=f"{__file__}:lazy", mode="training")
+    counted = ProfileWorkload(model=model, device="meta").run(Context()).signature
+    real = profiled(lazy, "training").signature
+    assert counted.flops_per_step == real.flops_per_step
+    assert counted.memory.parameter_bytes == real.memory.parameter_bytes
+    assert (counted.memory.activation_bytes or 0) <= (real.memory.activation_bytes or 0)
 
 
 def test_products_with_conjugates_are_captured() -> None:

@@ -9,7 +9,19 @@ from typing import Any
 
 import changing_models
 import pytest
-from changing_models import accumulating, averaging_weights, counting, every_fourth, random_layer
+from changing_models import (
+    WIDTH,
+    accumulating,
+    averaging_weights,
+    counting,
+    every_fourth,
+    every_fourth_decomposed,
+    every_fourth_larger,
+    optimizer_inside,
+    own_generator,
+    random_layer,
+    settling_queue,
+)
 
 from statsnet.errors import WorkloadError
 from statsnet.measure.task import Context
@@ -17,7 +29,9 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.profiling import laps
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.laps import Lap, lap_of, look_for_laps
+from statsnet.profiling.step_notes import cut_note
 from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.profiling.varying import _Turns
 
 
 def profiled(factory: object, mode: str = "inference", device: str = "cpu", **overrides: str) -> Profile:
@@ -86,7 +100,7 @@ def test_a_period_is_one_that_comes_again(
     found = look_for_laps(
         step, lambda draw: [call] * (2 if draw % 4 == 3 else 1), lambda _: [call] * next(places), math.inf
     )
-    assert (found is not None) == is_found
+    assert found.goes_on == is_found
 
 
 @pytest.mark.parametrize("counter", ["attribute", "buffer", "dictionary"])
@@ -120,3 +134,52 @@ def test_without_times_chance_is_averaged() -> None:
     found = profiled(random_layer, device="meta")
     assert products(found) == pytest.approx(1.5, abs=0.3)
     assert any("steps are not alike: the average of 40" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_queue_counts_as_long_as_it_becomes(device: str) -> None:
+    found = profiled(settling_queue, device=device)
+    (product,) = (c for c in found.signature.clusters if c.op == "aten.addmm.default")
+    assert product.flops == 2 * 12 * WIDTH * WIDTH
+
+
+def test_without_times_a_generator_of_the_model_s_own_is_averaged() -> None:
+    assert products(profiled(own_generator, device="meta")) == pytest.approx(1.5, abs=0.3)
+
+
+def test_without_times_what_the_first_step_makes_is_left_out() -> None:
+    counted, real = (profiled(optimizer_inside, device=device).signature for device in ("meta", "cpu"))
+    assert counted.calls_per_step == real.calls_per_step
+
+
+def test_a_lap_counts_what_runs_where_a_capture_changes_that() -> None:
+    found = profiled(every_fourth_decomposed, "training")
+    assert found.signature.measurements[0].unmatched_calls == 0
+    assert [c.calls for c in found.signature.clusters if c.op == "aten.cumprod.default"] == [0.25]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_the_memory_of_a_lap_is_that_of_its_largest_step(device: str) -> None:
+    assert profiled(every_fourth_larger, device=device).signature.memory.activation_bytes == 2 * 400 * WIDTH * 4
+
+
+@pytest.mark.parametrize(("lap", "between"), [(4, 3), (20, 3), (20, 2), (7, 2)])
+def test_each_step_of_a_lap_is_profiled_in_its_turn(lap: int, between: int) -> None:
+    turns = _Turns(lap)
+    step = turns.counted(lambda _: None)
+    profiled_steps, ran = [], 0
+    for _ in range(lap):
+        ahead = turns.to_skip(between) + between
+        for _ in range(ahead):
+            step(0)
+        turns.profiled()
+        step(0)
+        ran += ahead + 1
+        profiled_steps.append((ran - 1) % lap)
+    assert sorted(profiled_steps) == list(range(lap))
+
+
+def test_steps_that_there_was_no_time_for_are_told() -> None:
+    assert "compare 7 of them" in next(cut_note(Lap(variants=(), order=[0] * 7, is_cut=True)))
+    assert not list(cut_note(Lap(variants=(), order=[0] * 7)))
+    assert not list(cut_note(None))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from profiling_helpers import tiny_signature
 
 from statsnet.measure.task import Context
@@ -62,3 +63,21 @@ def test_layers_of_llama_70b_are_counted_without_their_memory() -> None:
     assert signature.memory.parameter_bytes == 2 * parameters
     multiplied = parameters - vocabulary * hidden  # a token's row of the input table is read
     assert signature.flops_per_step == pytest.approx(2 * multiplied * tokens, rel=0.02)
+
+
+def masked() -> Any:
+    from transformers import LlamaConfig, LlamaModel
+
+    config = LlamaConfig(
+        hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+        vocab_size=50,
+    )  # fmt: skip
+    ids = torch.ones(1, 8, dtype=torch.long)
+    return LlamaModel(config), (), {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def test_a_mask_that_is_kept_for_want_of_values_is_told() -> None:
+    pytest.importorskip("transformers")
+    model = Model(target=f"{__file__}:masked", mode="inference")
+    notes = ProfileWorkload(model=model, device="meta").run(Context()).notes
+    assert [note for note in notes if "mask" in note] == [notes[-1]]

@@ -16,11 +16,11 @@ from profiling_helpers import captured, tiny_signature
 from statsnet.blocks.operator import OperatorKind
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.counting import phases_of
 from statsnet.profiling.encode import encode_tensor
 from statsnet.profiling.made_up import arguments, nested_lengths
 from statsnet.profiling.replay import replay_clusters
 from statsnet.profiling.replay_task import ReplayOperators
-from statsnet.profiling.tasks import phases_of
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.indices import bound_of

@@ -15,11 +15,17 @@ import torch
 from changing_models import (
     WIDTH,
     counting,
+    filled,
     growing_attribute,
     growing_cache,
+    growing_class,
+    growing_closure,
     growing_episode,
     growing_from_a_number,
+    growing_function,
+    growing_global,
     growing_in_inference_mode,
+    growing_iterator,
     growing_list,
     growing_place,
     growing_state,
@@ -27,6 +33,7 @@ from changing_models import (
     popped_dict,
     popped_list,
     random_layer,
+    scaled_loss,
 )
 from torch import nn
 
@@ -51,7 +58,8 @@ def profiled(factory: Callable[..., Any], mode: str = "inference", device: str =
 
 @pytest.mark.parametrize("factory", [
     growing_cache, popped_list, popped_dict, growing_state, growing_list, growing_from_a_number, growing_attribute,
-    growing_episode, growing_place, growing_in_inference_mode,
+    growing_episode, growing_place, growing_in_inference_mode, growing_global, growing_closure, growing_class,
+    growing_function,
 ])  # fmt: skip
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mode: str) -> None:
@@ -62,6 +70,34 @@ def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mod
         step(index)
     grows_at_first = 0 if factory in (growing_cache, popped_list, popped_dict) else 2
     assert seen[grows_at_first:] == [9] * (6 - grows_at_first)
+
+
+@pytest.mark.parametrize("by", ["attribute", "global"])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_cache_that_is_full_after_some_steps_begins_anew(by: str, device: str) -> None:
+    found = profiled(filled, device=device, by=by)
+    (product,) = (c for c in found.signature.clusters if c.op == "aten.addmm.default")
+    assert product.flops == 2 * 9 * WIDTH * WIDTH
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_steps_that_grow_without_an_end_are_refused(device: str) -> None:
+    with pytest.raises(ModelError, match="more than the one before"):
+        profiled(growing_iterator, device=device)
+
+
+def test_what_an_optimizer_and_a_loss_share_stays_shared() -> None:
+    found = profiled(scaled_loss, "training")
+    assert {c.phase for c in found.signature.clusters} == {"forward", "backward", "optimizer"}
+
+
+def test_an_input_s_gradient_is_that_of_its_step() -> None:
+    step = make_step(build(f"{changing_models.__file__}:asking", mode="training"))
+    gradients = []
+    for index in range(3):
+        step(index)
+        gradients.append(step.built.inputs[0][0][0].grad)
+    assert torch.allclose(gradients[1], gradients[2], atol=0.01)
 
 
 def test_inputs_that_only_some_steps_change_are_renewed_too() -> None:

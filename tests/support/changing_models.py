@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -224,3 +226,164 @@ def resizing() -> Any:
     model = Calls(run)
     model.register_buffer("range", torch.empty(0))
     return model, (torch.randn(4, WIDTH),)
+
+
+SEEN: list[torch.Tensor] = []
+PLACE = 8
+
+
+def growing_global() -> Any:
+    SEEN[:] = [torch.zeros(8, WIDTH)]
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        SEEN.append(x)
+        return self.linear(torch.cat(SEEN))  # type: ignore[no-any-return]
+
+    return Calls(run), (torch.randn(1, WIDTH),)
+
+
+def growing_closure() -> Any:
+    seen = {"rows": torch.zeros(8, WIDTH)}
+
+    def grown(row: torch.Tensor) -> torch.Tensor:
+        seen["rows"] = torch.cat([seen["rows"], row])
+        return seen["rows"]
+
+    return Calls(lambda self, x: self.linear(grown(x))), (torch.randn(1, WIDTH),)
+
+
+class Shared(Calls):
+    """Rows that all of the class hold together."""
+
+    rows = torch.zeros(8, WIDTH)
+
+
+def growing_class() -> Any:
+    Shared.rows = torch.zeros(8, WIDTH)
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        Shared.rows = torch.cat([Shared.rows, x])
+        return self.linear(Shared.rows)  # type: ignore[no-any-return]
+
+    return Shared(run), (torch.randn(1, WIDTH),)
+
+
+def growing_function() -> Any:
+    def grown(row: torch.Tensor) -> torch.Tensor:
+        grown.rows = torch.cat([grown.rows, row])  # type: ignore[attr-defined]
+        return grown.rows  # type: ignore[attr-defined, no-any-return]
+
+    grown.rows = torch.zeros(8, WIDTH)  # type: ignore[attr-defined]
+    return Calls(lambda self, x: self.linear(grown(x))), (torch.randn(1, WIDTH),)
+
+
+def filled(by: str = "attribute") -> Any:
+    """A cache of twenty places and the number of the next, which is a plain one. It fails when it is full."""
+
+    def place(self: Any) -> int:
+        global PLACE
+        if by == "attribute":
+            self.place += 1
+            return int(self.place)
+        PLACE += 1
+        return PLACE
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        end = place(self)
+        self.rows[end - 1] = x[0]
+        return self.linear(self.rows[:end])  # type: ignore[no-any-return]
+
+    globals()["PLACE"] = 8
+    return Calls(run, rows=torch.zeros(20, WIDTH), place=8), (torch.randn(1, WIDTH),)
+
+
+def growing_iterator() -> Any:
+    """What counts cannot be put back."""
+    numbers = itertools.count(8)
+    return Calls(lambda self, x: self.linear(x.expand(next(numbers), WIDTH))), (torch.randn(1, WIDTH),)
+
+
+def settling_queue() -> Any:
+    """Of the last three inputs."""
+    last: deque[torch.Tensor] = deque(maxlen=3)
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        last.append(x)
+        return self.linear(torch.cat(list(last)))  # type: ignore[no-any-return]
+
+    return Calls(run), (torch.randn(4, WIDTH),)
+
+
+def own_generator() -> Any:
+    import numpy
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.numbers.integers(1, 3)):
+            x = self.linear(x)
+        return x
+
+    return Calls(run, numbers=numpy.random.default_rng(0)), (torch.randn(4, WIDTH),)
+
+
+def optimizer_inside() -> Any:
+    """The first step makes the optimizer's state."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            self.linear(x).square().mean().backward()
+        self.adam.step()
+        self.adam.zero_grad()
+        return x
+
+    model = Calls(run)
+    model.adam = torch.optim.Adam(model.linear.parameters())
+    return model, (torch.randn(4, WIDTH),)
+
+
+def scaled_loss() -> Any:
+    """The loss and the optimizer share a scaler through a closure."""
+    shared: dict[str, Any] = {}
+
+    class Scaled:
+        def __init__(self, parameters: Any) -> None:
+            self.inner = torch.optim.Adam(parameters)
+            self.scaler = torch.amp.GradScaler("cpu")
+
+        def step(self) -> None:
+            self.scaler.step(self.inner)
+            self.scaler.update()
+
+        def zero_grad(self) -> None:
+            self.inner.zero_grad()
+
+    def optimizer(parameters: Any) -> Any:
+        shared["it"] = Scaled(parameters)
+        return shared["it"]
+
+    def loss(out: torch.Tensor) -> Any:
+        return shared["it"].scaler.scale(out.square().mean())
+
+    return {"model": nn.Linear(WIDTH, WIDTH), "args": torch.randn(4, WIDTH), "optimizer": optimizer, "loss": loss}
+
+
+def every_fourth_decomposed() -> Any:
+    """Whether a mode is on decides how torch computes this derivative."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        x = self.linear(x)
+        return torch.cumprod(x, 1) if self.count % 4 == 0 else x
+
+    return Calls(run, count=0), (torch.randn(4, WIDTH),)
+
+
+def every_fourth_larger() -> Any:
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return self.linear(x.repeat(100, 1)) if self.count % 4 == 0 else self.linear(x)  # type: ignore[no-any-return]
+
+    return Calls(run, count=0), (torch.randn(4, WIDTH),)
+
+
+def asking() -> Any:
+    return {"model": nn.Linear(WIDTH, WIDTH), "args": torch.randn(4, WIDTH, requires_grad=True), "loss": torch.sum}

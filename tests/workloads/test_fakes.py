@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from statsnet.blocks.operator import Operator
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.workloads.compressed_fakes import NeedsValuesError
-from statsnet.workloads.fakes import SparseFakeTensorMode, fake_tensors
+from statsnet.workloads.fakes import NeedsMemoryError, SparseFakeTensorMode, fake_tensors
+from statsnet.workloads.loading import next_step
 from statsnet.workloads.trees import parts_of
 
 LAYERS: dict[str, Callable[[int], nn.Module]] = {
@@ -160,3 +163,16 @@ def test_grouped_products_have_the_shapes_of_real_ones(
     with fake_tensors():
         fake = product()
     assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
+
+
+def test_an_operator_that_has_too_little_memory_without_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_for_real(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
+
+    with fake_tensors():
+        x = torch.ones(2)
+        monkeypatch.setattr(FakeTensorMode, "__torch_dispatch__", run_for_real)
+        with pytest.raises(NeedsMemoryError, match=r"aten\.relu") as caught:
+            torch.relu(x)
+        monkeypatch.undo()
+    assert "smaller" in next_step(caught.value, "")
