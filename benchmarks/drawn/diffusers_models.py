@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.drawn.by_name import Made, arguments, first_that_runs
+from benchmarks.drawn.by_name import Made, arguments, does_not_run, first_that_runs
 
 _MODELS = re.compile(
     r"(?!Multi|Auto(Model|encoder$)|EMA|Onnx).*(Model|Transformer|Autoencoder|UNet|VQ|ControlNet|DiT).*"
@@ -22,6 +22,14 @@ _OPTIONAL = ("encoder_attention_mask", "guidance", "class_labels")
 
 LARGEST_TINY_SIDE = 64
 """Of a tiny model's images: at the 1024 pixels of some defaults, autoencoders take minutes."""
+
+_DIVISORS = (4, 8, 16)
+_WIDTHS = re.compile(
+    r"(?!.*(head|patch|sample|vocab|norm|kernel)).*(dim|channels?|hidden|width|features|inner|size)s?(_.*)?"
+)
+_COUNTED_HEADS = re.compile(r"(num|n)_.*heads.*|heads|.*_heads")
+_NARROWEST = 16
+"""Numbers below it are no widths: colours, factors, groups."""
 
 _PROMPT = 16
 """Tokens of a prompt."""
@@ -39,12 +47,16 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     Raises WorkloadError if it runs with none of these."""
     import diffusers
 
-    model_class = getattr(diffusers, name)
+    model_class = getattr(diffusers, name, None)
+    if model_class is None:
+        raise does_not_run(name, "diffusers does not export it")
 
     def model(smaller: str) -> Any:
         return model_class(**_settings(model_class, Random(f"{seed} sizes"), smaller, tiny))
 
     makes = [partial(model, smaller) for smaller in ("widths", "heads", "layers")]
+    if tiny:
+        makes += [partial(lambda by: model_class(**_divided(model_class, by)), by) for by in _DIVISORS]
     return first_that_runs(name, makes, lambda made: _inputs(made, Random(f"{seed} inputs"), batch, tiny))
 
 
@@ -105,6 +117,28 @@ def _settings(model_class: Any, random: Random, smaller: str, tiny: bool) -> dic
     return settings
 
 
+def _divided(model_class: Any, by: int) -> dict[str, Any]:
+    """Changed defaults: all widths and numbers of heads divided by one number, so that what must fit still fits, and
+    one layer of each kind."""
+    settings: dict[str, Any] = {}
+    for name, parameter in inspect.signature(model_class.__init__).parameters.items():
+        default = parameter.default
+        is_list = isinstance(default, list | tuple) and default and all(type(n) is int for n in default)
+        if type(default) is not int and not is_list:
+            continue
+        if re.search(r"layers|depth|num_blocks", name):
+            settings[name] = type(default)([1] * len(default)) if is_list else min(default, 1)
+        elif _COUNTED_HEADS.fullmatch(name) or _WIDTHS.fullmatch(name):
+            settings[name] = type(default)(_part(n, by, name) for n in default) if is_list else _part(default, by, name)
+    return settings
+
+
+def _part(number: int, by: int, name: str) -> int:
+    if _COUNTED_HEADS.fullmatch(name):
+        return max(1, number // by)
+    return max(_NARROWEST // 2, number // by) if number >= 4 * _NARROWEST else number
+
+
 def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict[str, Any]]:
     """What the model may take: images, videos, signals or tokens, beside a prompt of each width that it may expect."""
     config = dict(model.config)
@@ -135,6 +169,16 @@ def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict
                 "hidden_states": data,
                 "timestep": torch.full((batch,), 5),
                 "timesteps": torch.full((batch,), 5),
+                "timestep_ratio": torch.full((batch,), 0.5),
+                "inputs_embeds": torch.randn(batch, _PROMPT, context),
+                "proj_embedding": torch.randn(batch, config.get("embedding_dim") or context),
+                "clip_text_pooled": torch.randn(batch, 1, config.get("clip_text_pooled_in_channels") or context),
+                "image_latents": data,
+                "fps": torch.full((batch,), 8),
+                "added_time_ids": torch.zeros(batch, 3),
+                "original_size": torch.full((batch, 2), 8.0 * side),
+                "target_size": torch.full((batch, 2), 8.0 * side),
+                "crop_coords": torch.zeros(batch, 2),
                 "encoder_hidden_states": torch.randn(batch, _PROMPT, context),
                 "encoder_attention_mask": torch.ones(batch, _PROMPT),
                 "pooled_projections": torch.randn(batch, pooled),
