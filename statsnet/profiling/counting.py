@@ -62,7 +62,9 @@ def _count_steps(built: BuiltWorkload, step: Step, processes: int) -> CountedSte
     for one in chosen:
         lap = _lap(step, one.steps[0], by_chance, counts)
         calls, memory = _counted(built, step, one.steps[0])
-        if lap is None and 0 in one.steps and len({first, _keys(calls), _keys(_captured(step, 0))}) > 2:
+        # Of several processes the first steps are others in any case.
+        may_grow = lap is None and processes == 1 and 0 in one.steps
+        if may_grow and len({first, _keys(calls), _keys(_captured(step, 0))}) > 2:
             lap = _lap(step, one.steps[0], by_chance, True)
             calls, memory = _counted(built, step, one.steps[0])
         _add(found, one, calls, lap)

@@ -27,7 +27,7 @@ from process_factories import (
 from statsnet.errors import WorkloadError
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
-from statsnet.profiling import tasks
+from statsnet.profiling import counting
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.signatures.collectives import group_size, group_stride, is_collective, kind_of, message_bytes, sent_bytes
@@ -42,7 +42,7 @@ def count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sign
         pytest.fail("steps are looked at for a period")
 
     for name in ("lap_of", "look_for_laps"):
-        monkeypatch.setattr(tasks, name, look)
+        monkeypatch.setattr(counting, name, look)
     (tmp_path / "factories.py").write_text(FACTORIES)
 
     def run(name: str, processes: int = PROCESSES, mode: str = "training", **model: Any) -> Signature:
