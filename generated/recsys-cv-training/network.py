@@ -868,10 +868,10 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
         for name, weight in tower.named_parameters():
             if name.rpartition(".")[2] in SIDE_INPUTS and place not in KEPT:
                 weight.data = weight.data.to(dtype)
-    handed = [
-        [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
-        for batch in given
-    ]
+    activations = [place for place, x in enumerate(given[0]) if x.is_floating_point() and place not in KEPT]
+    distinct = {id(batch[place]): batch[place] for batch in given for place in activations}
+    converted = {key: x.to(dtype) for key, x in distinct.items()}
+    handed = [[converted.get(id(x), x) for x in batch] for batch in given]
     return handed
 
 

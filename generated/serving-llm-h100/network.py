@@ -755,7 +755,7 @@ def samples(head: nn.Module, count: int, places: int, generator: torch.Generator
 def places_in_memory(heads: list[nn.Module], count: int) -> int:
     """How many copies of all towers' activations, `count` at most, are more than a cache holds."""
     read = sum(head.shape.numel() * DTYPE.itemsize for head in heads if isinstance(head, Block))
-    read += sum(head.operands[0].nbytes for head in heads if isinstance(head, Operator))
+    read += sum(spread(head.operands[0]).nbytes for head in heads if isinstance(head, Operator))
     return min(count, max(2, 2**29 // max(1, read)))
 
 
@@ -800,10 +800,10 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
         for name, weight in tower.named_parameters():
             if name.rpartition(".")[2] in SIDE_INPUTS and place not in KEPT:
                 weight.data = weight.data.to(dtype)
-    handed = [
-        [x.to(dtype) if x.is_floating_point() and place not in KEPT else x for place, x in enumerate(batch)]
-        for batch in given
-    ]
+    activations = [place for place, x in enumerate(given[0]) if x.is_floating_point() and place not in KEPT]
+    distinct = {id(batch[place]): batch[place] for batch in given for place in activations}
+    converted = {key: x.to(dtype) for key, x in distinct.items()}
+    handed = [[converted.get(id(x), x) for x in batch] for batch in given]
     for place, tower in enumerate(proxy.towers):
         if isinstance(tower[0], Operator) and place not in KEPT:
             operator = tower[0].to(dtype)

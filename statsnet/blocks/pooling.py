@@ -18,7 +18,6 @@ CHANNELS_AT_ONCE = 64
 FEWEST_MAPS = 8
 """`scaled` leaves this many maps. Each thread takes whole maps, so that with one map the others would be idle."""
 
-
 ROUNDED = 1.3
 """What is left to be divided by no more than this stays: sizes are whole numbers."""
 
@@ -97,7 +96,8 @@ class PoolKind(BlockKind):
 
 
 def _towards(size: int, divisor: float, least: int) -> tuple[int, float]:
-    """size ÷ divisor, but not below `least` if it was above; and by what is still to be divided."""
+    """size ÷ divisor, at least `least` if it was above; and what is still to be divided by, 1 if that is within
+    ROUNDED."""
     smaller = max(min(least, size), round(size / divisor))
     rest = divisor * smaller / size
     return smaller, rest if rest > ROUNDED else 1.0

@@ -203,18 +203,17 @@ def _place(cells: Mapping[str, str]) -> int | None:
 
 def _details_page(names: list[str], rows: Iterable[list[str]], number: ReadNumber) -> Iterator[Numbered]:
     """A line for each metric of each kernel, in any order; lines of rules have no metric."""
-    kernels: dict[tuple[str, int], tuple[str, dict[str, float]]] = {}
+    kernels: dict[tuple[str, int, str], dict[str, float]] = {}
     for row in rows:
         cells = dict(zip(names, row, strict=False))
         if (place := _place(cells)) is None:
             continue  # the program's own output
-        key = cells.get("Process ID", ""), place
-        _, metrics = kernels.setdefault(key, (cells.get("Kernel Name", ""), {}))
+        metrics = kernels.setdefault((cells.get("Process ID", ""), place, cells.get("Kernel Name", "")), {})
         metric = cells.get("Metric Name", "")
         value = number(cells.get("Metric Value", ""), cells.get("Metric Unit", "")) if metric in _READ else None
         if value is not None:
             metrics.setdefault(metric, value)
-    for (_, place), (kernel, metrics) in kernels.items():
+    for (_, place, kernel), metrics in kernels.items():
         yield place, _kernel(kernel, metrics)
 
 

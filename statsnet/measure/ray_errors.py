@@ -87,7 +87,7 @@ def unusable(node: Node, error: Exception) -> LeftOut:
         wanted = f"pip install 'statsnet[cluster]=={statsnet.__version__}' there, and start the node again"
         return LeftOut(name=node.name, why="StatsNet is not installed there", hint=wanted)
     if _GONE in text:
-        return LeftOut(name=node.name, why="it left before it could describe itself", hint="look at its logs")
+        return LeftOut(name=node.name, why="it left, or has no room to describe itself", hint="look at its logs")
     return LeftOut(name=node.name, why=f"it could not describe itself ({_last_line(error)})", hint="look at its logs")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.parallel import DistributedDataParallel
 
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.draws import draw_again, drawn
@@ -104,7 +105,8 @@ def _warm_up(step: Step, processes: int) -> Keys:
     first = _keys(_captured(step, 0))
     if (processes > 1 and step.mode == "training") or step.renewal.has_changed():
         step(0)
-    if processes > 1 and any(getattr(module, "static_graph", False) for module in step.built.whole.modules()):
+    wrappers = [m for m in step.built.whole.modules() if isinstance(m, DistributedDataParallel)]
+    if processes > 1 and any(wrapper.static_graph for wrapper in wrappers):
         step(0)  # its first has only looked at a graph that stays the same
     step.renewal.look()
     return first

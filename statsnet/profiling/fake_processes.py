@@ -7,9 +7,11 @@ training. For processes of their own: all of torch's state in this one is change
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
@@ -76,12 +78,11 @@ def _torchrun(number: int) -> Iterator[None]:
 def _numbered_works() -> Iterator[None]:
     """torch draws a number for each collective from Python's generator: each step would look as if it varied by
     chance."""
-    try:
-        from torch.distributed import _meta_registrations
-    except ImportError:  # older ones draw none
-        yield
-        return
-    with patch.object(_meta_registrations, "generate_unique_id", count(1).__next__):
+    name = "generate_unique_id"
+    with suppress(ImportError):  # older ones draw none
+        importlib.import_module("torch.distributed._meta_registrations")
+    works = sys.modules.get("torch.distributed._meta_registrations")
+    with patch.object(works, name, count(1).__next__) if hasattr(works, name) else nullcontext():
         yield
 
 

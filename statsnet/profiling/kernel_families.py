@@ -167,13 +167,20 @@ def _owned(parts: KernelName) -> str:
     plain = _SPECIALISED.sub("", parts.base)
     bare = plain if parts.path else plain.lstrip("_")  # Triton's functions begin with a _ as their authors please
     for base in dict.fromkeys((parts.base, plain, bare)):
-        if owner := _owner(replace(parts, base=base)):
+        owner = _owner(replace(parts, base=base))
+        if owner and (base in (parts.base, plain) or owner.library in _WRITES_TRITON):
             kernel = owner.kernel or public_words(base, owner.words)
             if kernel == "other" and owner.path_tells and parts.path:
                 kernel = public_words("_".join(parts.path[1:]))
             return family_name(owner.library, kernel, dtype_in(parts.template))
     return OPAQUE_KERNEL
 
+
+_WRITES_TRITON = frozenset({
+    "aiter", "fla", "flash_attn", "flashinfer", "liger", "lmdeploy", "mamba", "quack", "sage_attention", "sglang",
+    "torchao", "triton", "triton_kernels", "trtllm", "unsloth", "vllm", "xformers",
+})  # fmt: skip
+"""Libraries with kernels in Triton."""
 
 _SPECIALISED = re.compile(r"_0d(?:\d|d|c|e)*$|_[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{0,60}?\d.*$", re.DOTALL)
 """How compilers end the names of Triton's kernels: with the places of specialised arguments (`_0d1d2de`), or as AITER

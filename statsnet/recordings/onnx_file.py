@@ -67,26 +67,34 @@ def _check_size(model: Any, path: Path) -> None:
     raise FileFormatError(f"'{path}' cannot be read", cause=cause, hint="export a smaller model, without functions")
 
 
+_Size = tuple[float, int]
+"""Of nodes: how many they are, and how deep their functions call each other."""
+
+
 def _nodes_in(model: Any) -> float:
     """Of the graph, with every function where it is called. Raises ValueError where that has no end."""
     functions = {_name(f.name, f): f for f in model.functions}
     if len(functions) < len(model.functions):
         raise ValueError("two of its functions have one name")
-    known: dict[tuple[str, str, str], float] = {}
+    known: dict[tuple[str, str, str], _Size] = {}
 
-    def within(nodes: Any, depth: int) -> float:
-        return sum(of_node(node, depth) for node in nodes)
+    def within(nodes: Any, depth: int) -> _Size:
+        sizes = [of_node(node, depth) for node in nodes]
+        return sum(count for count, _ in sizes), max((height for _, height in sizes), default=0)
 
-    def of_node(node: Any, depth: int) -> float:
+    def of_node(node: Any, depth: int) -> _Size:
         inner = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
         name = _name(node.op_type, node)
-        if name in functions and name not in known:
-            if depth == MOST_NESTED:
-                raise ValueError(f"its functions call each other more than {MOST_NESTED} deep")
-            known[name] = within(functions[name].node, depth + 1)
-        return known.get(name, 1.0) + sum(within(g.node, depth) for g in inner)
+        if name in functions and name not in known and depth < MOST_NESTED:
+            count, height = within(functions[name].node, depth + 1)
+            known[name] = count, height + 1
+        own, height = known.get(name, (1.0, int(name in functions)))
+        if depth + height > MOST_NESTED:
+            raise ValueError(f"its functions call each other more than {MOST_NESTED} deep")
+        sizes = [within(g.node, depth) for g in inner]
+        return own + sum(count for count, _ in sizes), max([height, *(height for _, height in sizes)])
 
-    return within(model.graph.node, 0)
+    return within(model.graph.node, 0)[0]
 
 
 def _name(name: str, of: Any) -> tuple[str, str, str]:

@@ -23,6 +23,18 @@ from statsnet.recordings.onnx_values import MOST_ELEMENTS, computed, shapes_afte
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
+OLD_NORMS = {
+    True: ("LayerNormalization", "SimplifiedLayerNormalization"), False: ("SimplifiedLayerNormalization",)
+}  # fmt: skip
+"""Operators of ONNX Runtime that it counts to ONNX: whether the model is older than ONNX's own -> their names."""
+OTHER = "of other domains"
+MOST_NAMED = 8
+MOST_READ = 100
+"""Of a node that is several calls, each reads all before it. With more operands each reads the last: thousands would
+take the square of their number."""
+MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a node raises whose sizes or attributes are none of its kind: anybody may have written them down."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
@@ -35,19 +47,6 @@ class _Scope:
 
     def inner(self) -> _Scope:
         return _Scope(self.shapes.new_child(), self.producers.new_child(), self.values.new_child())
-
-
-OLD_NORMS = {
-    True: ("LayerNormalization", "SimplifiedLayerNormalization"), False: ("SimplifiedLayerNormalization",)
-}  # fmt: skip
-"""Operators of ONNX Runtime that it counts to ONNX: whether the model is older than ONNX's own -> their names."""
-OTHER = "of other domains"
-MOST_NAMED = 8
-MOST_READ = 100
-"""Of a node that is several calls, each reads all before it. With more operands each reads the last: thousands would
-take the square of their number."""
-MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a node raises whose sizes or attributes are none of its kind: anybody may have written them down."""
 
 
 class GraphReader:
@@ -94,6 +93,10 @@ class GraphReader:
         self.branches += taken is None
         for name, result in zip(node.output, chosen.output, strict=False):
             scope.shapes[name] = scope.shapes.get(name) or within.shapes.get(result.name)
+            if result.name in within.producers:
+                scope.producers[name] = within.producers[result.name]
+            if taken is not None and result.name in within.values:
+                scope.values[name] = within.values[result.name]
 
     def _node(self, node: Any, scope: _Scope) -> None:
         """A node that only computes sizes is nothing, like one that unpacks a weight: both are done beforehand."""

@@ -28,7 +28,7 @@ Values = Mapping[str, np.ndarray]
 
 def computed(onnx: Any, node: Any, values: Values, shapes: Mapping[str, Any], opset: int) -> list[np.ndarray] | None:
     """The values of a node's outputs, if they are few and follow from known sizes; else None."""
-    if node.op_type not in _FOLDED or node.domain not in ("", "ai.onnx") or _reads_a_file(node):
+    if node.op_type not in _FOLDED or node.domain not in ("", "ai.onnx") or _reads_elsewhere(node):
         return None
     try:
         if node.op_type in ("Shape", "Size"):
@@ -45,9 +45,11 @@ def computed(onnx: Any, node: Any, values: Values, shapes: Mapping[str, Any], op
     return arrays if all(array.size <= MOST_ELEMENTS for array in arrays) else None
 
 
-def _reads_a_file(node: Any) -> bool:
+def _reads_elsewhere(node: Any) -> bool:
     """Whether a tensor of it lies in a file beside the model: onnx would read any that the model names, and what is in
-    it would become sizes."""
+    it would become sizes. So may tensors in a graph within the node; none of _FOLDED has one."""
+    if any(a.HasField("g") or a.graphs for a in node.attribute):
+        return True
     sparse = [s for a in node.attribute for s in (a.sparse_tensor, *a.sparse_tensors)]
     tensors = [t for a in node.attribute for t in (a.t, *a.tensors)] + [
         t for s in sparse for t in (s.values, s.indices)
@@ -66,6 +68,8 @@ def _is_small(node: Any, given: Sequence[np.ndarray]) -> bool:
     """Whether the result of a node that makes tensors of any size is small."""
     if node.op_type == "ConstantOfShape":
         return len(given) == 1 and 0 <= math.prod(given[0].tolist()) <= MOST_ELEMENTS
+    if node.op_type in ("Max", "Min"):
+        return math.prod(np.broadcast_shapes(*(v.shape for v in given))) <= MOST_ELEMENTS
     if node.op_type == "Split":
         return all(a.name != "num_outputs" or a.i == len(node.output) for a in node.attribute)
     if node.op_type == "Expand":

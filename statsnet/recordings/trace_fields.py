@@ -83,7 +83,8 @@ def _joined(begin: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
 def whole(value: Any) -> int | None:
     """A whole number, also as text, and as `101.0`: so a table's column of numbers with gaps is written again."""
     try:
-        number = int(str(value).removesuffix(".0"))
+        is_whole = isinstance(value, float) and value.is_integer()
+        number = int(value if is_whole else str(value).removesuffix(".0"))
     except ValueError:
         return None
     return number if abs(number) < 2**64 else None

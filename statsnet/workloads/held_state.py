@@ -97,10 +97,18 @@ def _of_modules(model: torch.nn.Module) -> list[tuple[Place, Any]]:
     for module in model.modules():
         if isinstance(module, torch.jit.ScriptModule):
             continue
-        own = {} if is_data_parallel(module) else {n: value for n, value in vars(module).items() if n not in usual}
+        torchs = _names_in_torch(type(module)) if is_data_parallel(module) else usual
+        own = {n: value for n, value in vars(module).items() if n not in torchs and n not in usual}
         items = {**own, **module._buffers}.items()
         found += [((module, name), value) for name, value in items if not name.startswith(_OF_WRAPPERS)]
     return [(place, value) for place, value in found if place not in handed_out]
+
+
+def _names_in_torch(kind: type) -> set[str]:
+    """What torch's own part of a wrapper's class names."""
+    theirs = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == "torch"]
+    codes = [f.__code__ for base in theirs for f in vars(base).values() if hasattr(f, "__code__")]
+    return {name for code in codes for name in code.co_names}
 
 
 def _handed_out(model: torch.nn.Module) -> set[Place]:

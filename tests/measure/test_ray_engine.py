@@ -52,7 +52,7 @@ def test_nodes_that_can_not_measure_are_named(monkeypatch: pytest.MonkeyPatch) -
     why, _ = left_out(found(exceptions.RaySystemError("a page\nof text\nOSError: no disk")))
     assert why == "it could not describe itself (OSError: no disk)"
     gone = exceptions.RaySystemError("The node specified via NodeAffinitySchedulingStrategy doesn't exist any more or")
-    assert left_out(found(gone))[0] == "it left before it could describe itself"
+    assert left_out(found(gone))[0] == "it left, or has no room to describe itself"
     why, hint = left_out(found(None))
     assert why == "it did not describe itself within 120 s"
     assert "ray status" in hint

@@ -52,6 +52,26 @@ def unused():
     return DistributedDataParallel(Unused(), find_unused_parameters=True), torch.randn(2, {WIDTH})
 
 
+class EverySecond(DistributedDataParallel):
+    def __init__(self, module):
+        super().__init__(module)
+        self.steps = 0
+
+    def forward(self, x):
+        self.steps += 1
+        return super().forward(x if self.steps % 2 else x.tanh())
+
+
+def every_second():
+    return EverySecond(layers()), torch.randn(2, {WIDTH})
+
+
+def a_name_of_ddp_s():
+    model = layers()
+    model.register_buffer("static_graph", torch.ones(3))
+    return DistributedDataParallel(model), torch.randn(2, {WIDTH})
+
+
 def older_sharding():
     from torch.distributed.fsdp import FullyShardedDataParallel
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
@@ -80,14 +100,13 @@ def dealt_out(device: str = "cuda"):
 @pytest.fixture
 def moved(tmp_path: Path) -> Callable[..., Counter[tuple[str, str, str]]]:
     """Bytes a step, by operation, phase and dtype."""
-    (tmp_path / "factories.py").write_text(FACTORIES)
+    return lambda name, **overrides: _moved(_counted(tmp_path, name, **overrides))
 
-    def run(name: str, **overrides: object) -> Counter[tuple[str, str, str]]:
-        model = Model(target=f"{tmp_path / 'factories.py'}:{name}", mode="training", overrides=overrides)
-        task = ProfileWorkload(model=model, device="meta", processes=PROCESSES)
-        return _moved(task.run(Context()).signature)
 
-    return run
+def _counted(folder: Path, name: str, **overrides: object) -> Signature:
+    (folder / "factories.py").write_text(FACTORIES)
+    model = Model(target=f"{folder / 'factories.py'}:{name}", mode="training", overrides=overrides)
+    return ProfileWorkload(model=model, device="meta", processes=PROCESSES).run(Context()).signature
 
 
 def _moved(signature: Signature) -> Counter[tuple[str, str, str]]:
@@ -102,6 +121,16 @@ def _moved(signature: Signature) -> Counter[tuple[str, str, str]]:
 
 def test_a_graph_that_stays_the_same_is_counted_once_its_buckets_are_made(moved: Callable[..., object]) -> None:
     assert moved("same_graph") == {("all_reduce", "backward", "float32"): 4 * LAYERS * LAYER}
+
+
+def test_what_a_wrapper_of_one_s_own_counts_is_seen(tmp_path: Path) -> None:
+    calls = {c.op: c.calls for c in _counted(tmp_path, "every_second").clusters if "tanh." in c.op}
+    assert calls == {"aten.tanh.default": 0.5}
+
+
+def test_a_module_may_have_a_name_of_the_wrapper_s(moved: Callable[..., object]) -> None:
+    broadcast = ("broadcast", "forward", "float32")
+    assert moved("a_name_of_ddp_s") == {("all_reduce", "backward", "float32"): 4 * LAYERS * LAYER, broadcast: 12}
 
 
 def test_processes_tell_each_other_which_parameters_they_used(moved: Callable[..., object]) -> None:

@@ -119,7 +119,8 @@ def test_the_families_of_public_kernels(name: str, family: str) -> None:
         "xai_kda_decode_kernel_v42", "mkl::anything_at_all", "batched_swiglu_ranker_kernel",
         "kernel_cutlass_kernel_acmerankerRankKernel_object_at__tensorptrbf16", "acme_ranker_kernel_BLOCK_SIZE_M_128",
         "void acme::_multimem_reduce_scatter_residual_add_kernel<float>(float*)",
-        "loop_ranker_fusion_3", "ranker_fusion", "wrapped_ranker",
+        "_gemm_kernel", "_vectorized_elementwise_kernel", "_nms_kernel", "loop_ranker_fusion_3", "ranker_fusion",
+        "wrapped_ranker",
         "cross_entropy_kernel", "_swiglu_backward_kernel_flat", "_gather_rows_kernel", "compute_expert_offsets",
     ],
 )  # fmt: skip

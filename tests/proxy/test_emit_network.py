@@ -165,12 +165,15 @@ def test_large_inputs_have_fewer_places_in_memory(write_source: Callable[..., st
     sizes = (2**20, 2**24, 2**28)
     assert [network.places_in_memory([network.Block(n)] * 2, 8) for n in sizes] == [8, 4, 2]
     network.places_in_memory = lambda heads, count: 2
-    first, second, *others = network.batches(network.build(), "cpu")
-    assert len(others) == 6
-    for place, x in enumerate(first):
-        if x.is_floating_point():
-            assert [b[place] is x for b in others] == [True, False] * 3
-            assert second[place] is not x
+    proxy = network.build()
+    given = network.batches(proxy, "cpu")
+    for batches in (given, network.handed_on(proxy, given, torch.bfloat16)):
+        first, second, *others = batches
+        assert len(others) == 6
+        for place, x in enumerate(first):
+            if x.is_floating_point():
+                assert [b[place] is x for b in others] == [True, False] * 3
+                assert second[place] is not x
 
 
 def test_optimizers_step_what_they_own(write_source: Callable[..., str], load: Any) -> None:

@@ -13,6 +13,7 @@ from onnx_files import FLOAT, helper, onnx, save
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings.onnx_graph import GraphReader
 from statsnet.recordings.onnx_model import read_onnx
+from statsnet.recordings.onnx_values import computed
 from statsnet.signatures import gzipped
 
 MANY = 2**40
@@ -69,9 +70,11 @@ def functions(count: int, last: str) -> list[onnx.FunctionProto]:
 def test_functions_that_never_end_are_refused_before_they_are_inlined(
     made: list[onnx.FunctionProto], cause: str, tmp_path: Path
 ) -> None:
+    last = helper.make_node(made[-1].name, ["x"], ["z"], domain="com.acme")  # known before what calls it
     call = helper.make_node("F0", ["x"], ["y"], domain="com.acme")
+    middle = helper.make_node(made[len(made) // 2].name, ["x"], ["w"], domain="com.acme")
     with pytest.raises(FileFormatError) as refused:
-        read_onnx(save(tmp_path / "m.onnx", [call], [value("x", 3)], [], functions=made))
+        read_onnx(save(tmp_path / "m.onnx", [last, middle, call], [value("x", 3)], [], functions=made))
     assert cause in refused.value.cause
 
 
@@ -144,6 +147,23 @@ def test_other_files_and_sizes_are_refused_in_a_sentence(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UsageError, match="onnx is not installed"):
         read_onnx(path)
+
+
+def test_what_computes_sizes_holds_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor in such a graph may lie in another file."""
+    monkeypatch.setattr("onnx.reference.ReferenceEvaluator.__init__", lambda *_, **__: pytest.fail("is computed"))
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["k"])], "g", [], [value("k")])
+    named = helper.make_tensor("n", onnx.TensorProto.INT64, [1], [3])
+    nodes = [helper.make_node("Identity", ["n"], ["s"], body=graph), helper.make_node("Relu", ["x"], ["y"])]
+    read_onnx(save(tmp_path / "m.onnx", nodes, [value("x", 2, 3)], [named]))
+
+
+def test_operands_that_make_a_large_one_together_are_no_sizes() -> None:
+    axes = [[1] * i + [64] + [1] * (3 - i) for i in range(4)]
+    weights = [helper.make_tensor(f"n{i}", FLOAT, shape, [0.0] * 64) for i, shape in enumerate(axes)]
+    node = helper.make_node("Max", [w.name for w in weights], ["y"])
+    values = {w.name: onnx.numpy_helper.to_array(w) for w in weights}
+    assert computed(onnx, node, values, {}, 17) is None
 
 
 def test_a_split_has_as_many_results_as_the_model_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

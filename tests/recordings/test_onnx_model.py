@@ -77,6 +77,20 @@ def test_the_larger_branch_of_an_if_and_an_operator_of_ones_own(tmp_path: Path) 
     assert not any("If the branch" in text for text in known.notes)
 
 
+def test_sizes_go_through_a_branch_that_is_known(tmp_path: Path) -> None:
+    def branch(size: int) -> onnx.GraphProto:
+        constant = helper.make_node("Constant", [], ["s"], value_ints=[size])
+        return helper.make_graph([constant], "b", [], [helper.make_tensor_value_info("s", onnx.TensorProto.INT64, [1])])
+
+    flag = helper.make_tensor("flag", BOOL, [], [True])
+    nodes = [helper.make_node("If", ["flag"], ["n"], then_branch=branch(6), else_branch=branch(-1)),
+             helper.make_node("Reshape", ["x", "n"], ["r"]), helper.make_node("Relu", ["r"], ["y"])]  # fmt: skip
+    x = helper.make_tensor_value_info("x", FLOAT, [2, 3])
+    found = read_onnx(save(tmp_path / "m.onnx", nodes, [x], [flag]))
+    (relu,) = found.signature.clusters
+    assert relu.outputs[0]["shape"] == [6]
+
+
 def test_a_negative_size_is_unknown(tmp_path: Path) -> None:
     """As onnx infers it in a branch that no input takes."""
     shape = helper.make_tensor("s", onnx.TensorProto.INT64, [2], [-5, 4])

@@ -19,7 +19,7 @@ def weight(name: str, *shape: int) -> onnx.TensorProto:
 def save(
     path: Path, nodes: list, inputs: list, weights: list, outputs: tuple[str, ...] = ("y",), functions: tuple = ()
 ) -> Path:
-    """A model of ONNX 17 whose graph has a name of its own; inputs are `value`s."""
+    """A model of ONNX 17 whose graph has a name of its own; inputs are value infos."""
     results = [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
     graph = helper.make_graph(nodes, "secret_ranker", inputs, results, weights)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)]

@@ -10,8 +10,9 @@ from statsnet.devices.tables import aiconfigurator, deepbench, llmservingsim, mi
 from statsnet.devices.tables.checks import understood, without_absurd
 from statsnet.devices.tables.csv_file import Format, Tally, header_of
 from statsnet.devices.tables.row import Merged, TableRow
-from statsnet.devices.tables.words import ITEM_BYTES, OPERATOR_DIMS
+from statsnet.devices.tables.words import OPERATOR_DIMS
 from statsnet.errors import FileFormatError, UsageError
+from statsnet.signatures.operators import ITEM_SIZE
 
 FORMATS: tuple[Format, ...] = (
     *neusight.FORMATS, *aiconfigurator.FORMATS, *deepbench.FORMATS, *miopen.FORMATS, *vidur.FORMATS,
@@ -77,7 +78,7 @@ def _never_asked(rows: Sequence[TableRow]) -> list[str]:
     """A note on the words of a plain table under which no call of torch is looked up."""
     own = [row for row in rows if row.source == plain.SOURCE and not row.operator.startswith("aten.")]
     unknown = sorted({row.operator for row in own} - OPERATOR_DIMS.keys())
-    unknown += sorted({row.dtype for row in own} - ITEM_BYTES.keys())
+    unknown += sorted({row.dtype for row in own} - ITEM_SIZE.keys())
     if unknown:
         return [f"no call of torch is looked up as {', '.join(unknown)}: a proxy uses none of these times "
                 "(docs/how-to/absent-device.md has the words)"]  # fmt: skip
