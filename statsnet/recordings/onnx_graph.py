@@ -153,7 +153,9 @@ class GraphReader:
         call = _call(node, scope)
         translated = _translated(call)
         if translated is None:
-            self.opaque[call.op or (node.op_type if node.domain in FUSED_DOMAINS else OTHER)] += 1
+            name: str | bytes = call.op or (node.op_type if node.domain in FUSED_DOMAINS else OTHER)
+            # Protobuf gives bytes where it is no UTF-8.
+            self.opaque[name if isinstance(name, str) else name.decode(errors="replace")] += 1
             translated = [(*opaque(call), list(call.outputs))]
         unsized = [name for name, shape in zip(node.output, call.outputs, strict=True) if name and shape is None]
         self.unsized += bool(translated and unsized)

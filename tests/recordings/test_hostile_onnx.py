@@ -113,6 +113,12 @@ def test_a_size_whose_name_is_no_text_has_none(tmp_path: Path) -> None:
     assert any("neither a size nor a name" in note for note in read_onnx(path).notes)
 
 
+def test_an_operator_whose_name_is_no_text_is_unknown(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [helper.make_node("Secret", ["x"], ["y"])], [value("x", 3)], [])
+    path.write_bytes(path.read_bytes().replace(b"Secret", b"S\xffcret"))
+    assert any("no counterpart in ATen" in note and "\ufffd" in note for note in read_onnx(path).notes)
+
+
 def test_shapes_that_do_not_fit_are_refused_even_without_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
