@@ -14,6 +14,7 @@ from benchmarks.csv_tables import read, table_text
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
+from benchmarks.fit_together import TogetherRow
 from benchmarks.fuzz import FuzzRow
 from benchmarks.killed import KilledRow
 from benchmarks.moved import MovedRow
@@ -29,6 +30,7 @@ ROWS = {
     "breadth.py": BreadthRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
+    "fit_together.py": TogetherRow,
     "fuzz.py": FuzzRow,
     "killed.py": KilledRow,
     "moved.py": MovedRow,
