@@ -257,15 +257,6 @@ def resized_map(config: Config, factor: float) -> Config | None:
     return {**config, "size": (higher, *rest)} if higher >= SMALLEST_MAP else None
 
 
-def fewer_maps(config: Config, divisor: float) -> Config | None:
-    """The batch divided; if it is too small for that, the channels too."""
-    batch, channels = config["batch"], config["channels"]
-    if batch >= divisor:
-        return {**config, "batch": round(batch / divisor)}
-    rest = divided(channels, -(-divisor // batch))
-    return None if rest is None else {**config, "batch": 1, "channels": rest}
-
-
 def per_axis(value: Any, axes: int) -> tuple[int, ...]:
     """A size for each axis, from one size per axis or one for all."""
     values = tuple(value) if isinstance(value, (list, tuple)) else (value,)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, fewer_maps
+from statsnet.blocks.base import Block, BlockKind, Config, divided
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
@@ -61,7 +61,7 @@ class _MapKind(BlockKind):
     """Kinds that read batch × channels × size."""
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        return fewer_maps(config, divisor)
+        return _fewer_maps(config, divisor)
 
 
 MODES = {
@@ -118,6 +118,15 @@ class PadKind(_MapKind):
         if min(pads) < 0 or len(pads) > 2 * len(config["size"]):
             return None
         return {**config, "pads": pads, "mode": BORDERS[mode]}
+
+
+def _fewer_maps(config: Config, divisor: float) -> Config | None:
+    """The batch divided; if it is too small for that, the channels too."""
+    batch, channels = config["batch"], config["channels"]
+    if batch >= divisor:
+        return {**config, "batch": round(batch / divisor)}
+    rest = divided(channels, -(-divisor // batch))
+    return None if rest is None else {**config, "batch": 1, "channels": rest}
 
 
 def _maps(cluster: Cluster) -> Config | None:

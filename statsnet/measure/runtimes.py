@@ -56,7 +56,7 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
     """
     _require(runtime, network.MODE, dtype_name(network.DTYPE), device)
     model, inputs = _with_inputs(network, proxy, device)
-    return _exported_step(runtime, _OnePosition(model) if runtime in OPENVINO else model, inputs)
+    return _exported_step(runtime, _OnePosition(model) if runtime.startswith("openvino") else model, inputs)
 
 
 def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
@@ -281,11 +281,9 @@ def _iree(program: torch.export.ExportedProgram) -> Program:
     return run
 
 
-OPENVINO = ("openvino", "openvino-bf16")
-
 RUNTIMES: dict[str, Callable[[torch.export.ExportedProgram], Program]] = {
     "onnxruntime": _onnxruntime,
-    OPENVINO[0]: partial(_openvino, precision="f32"),
-    OPENVINO[1]: partial(_openvino, precision="bf16"),
+    "openvino": partial(_openvino, precision="f32"),
+    "openvino-bf16": partial(_openvino, precision="bf16"),
     "iree": _iree,
 }

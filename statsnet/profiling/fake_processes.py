@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
@@ -78,10 +77,9 @@ def _torchrun(number: int) -> Iterator[None]:
 def _numbered_works() -> Iterator[None]:
     """torch draws a number for each collective from Python's generator: each step would look as if it varied by
     chance."""
-    name = "generate_unique_id"
+    name, works = "generate_unique_id", None
     with suppress(ImportError):  # older ones draw none
-        importlib.import_module("torch.distributed._meta_registrations")
-    works = sys.modules.get("torch.distributed._meta_registrations")
+        works = importlib.import_module("torch.distributed._meta_registrations")
     with patch.object(works, name, count(1).__next__) if hasattr(works, name) else nullcontext():
         yield
 
