@@ -434,6 +434,15 @@ class Block(nn.Module):
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
 
 
+def numbers(*shape: int, generator: torch.Generator | None = None) -> Tensor:
+    """Normal numbers. Beyond a million they repeat: drawing new ones takes fifteen times as long as copying them."""
+    values = torch.empty(math.prod(shape))
+    first = torch.randn(min(values.numel(), 1_000_003), generator=generator)
+    for part in values.split(len(first)):
+        part.copy_(first[: len(part)])
+    return values.view(shape)
+
+
 def zipf_indices(
     count: int, rows: int, exponent: float, generator: torch.Generator | None, spread: int = 2654435761
 ) -> Tensor:
@@ -446,15 +455,6 @@ def zipf_indices(
         rank = (uniform * ((rows + 1) ** power - 1) + 1) ** (1 / power)
     # The default spread is a prime above every table's length: no two ranks share a row.
     return (rank.long() - 1).clamp(0, rows - 1) * spread % rows
-
-
-def table_values(rows: int, width: int) -> Tensor:
-    """Random rows, repeated: drawing gigabytes of new ones would take longer than the whole measurement."""
-    drawn = torch.randn(min(rows, 2**16), width)
-    values = torch.empty(rows, width)
-    for part in values.split(len(drawn)):
-        part.copy_(drawn[: len(part)])
-    return values
 
 
 class HandedGradient(torch.autograd.Function):
@@ -477,8 +477,7 @@ class Parameters(Block):
 
     def __init__(self, shape: tuple, rows_read: int = 0) -> None:
         super().__init__(1)
-        width = shape[-1] if len(shape) > 1 else 1
-        self.weight = nn.Parameter(table_values(math.prod(shape) // width, width).view(shape))
+        self.weight = nn.Parameter(numbers(*shape))
         gradient = self.weight.detach().flip(0) / self.weight.numel() ** 0.5
         if rows_read:
             gradient[rows_read:] = 0
@@ -493,7 +492,7 @@ def side_input(*shape: int) -> nn.Parameter:
 
     Its values have both signs and are never near zero, so products and quotients neither vanish nor grow.
     """
-    values = torch.randn(shape)
+    values = numbers(*shape)
     return nn.Parameter(0.8 * values.sign() + 0.25 * values)
 
 
@@ -549,7 +548,7 @@ class Linear(Block):
     ) -> None:
         super().__init__(rows * uses, inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
-        self.weight = nn.Parameter(torch.randn(shape) / math.sqrt(inputs))
+        self.weight = nn.Parameter(numbers(*shape) / math.sqrt(inputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
@@ -576,7 +575,7 @@ class BatchedMatMul(Block):
         super().__init__(batch, rows, depth)
         self.transposed = transposed
         shape = (batch, columns, depth) if transposed else (batch, depth, columns)
-        self.side_input = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
+        self.side_input = nn.Parameter(numbers(*shape) / math.sqrt(depth))
 
     def forward(self, x: Tensor) -> Tensor:
         side_input = self.side_input.mT if self.transposed else self.side_input
@@ -609,13 +608,13 @@ class Attention(Block):
 def shared_table(rows: int, width: int, device: torch.device) -> nn.Parameter:
     """One table for all blocks of this size: dozens of them, each with its own, would fill a small GPU. As it is one
     parameter too, not only one memory, a change of its dtype leaves it shared."""
-    return nn.Parameter(table_values(rows, width))
+    return nn.Parameter(numbers(rows, width))
 
 
 def table_of(rows: int, width: int) -> nn.Parameter:
     """A block's own table; the shared one where blocks are made without gradients, because no step writes it."""
     if torch.is_grad_enabled():
-        return nn.Parameter(table_values(rows, width))
+        return nn.Parameter(numbers(rows, width))
     return shared_table(rows, width, torch.empty(0).device)
 
 
@@ -816,7 +815,7 @@ def samples(head: nn.Module, count: int, places: int, generator: torch.Generator
         first = torch.randint(head.rows, (), generator=generator)  # each block's frequent rows are others
         drawn = [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
         return [(indices + first) % head.rows for indices in drawn]
-    x = torch.randn(head.shape, generator=generator)
+    x = numbers(*head.shape, generator=generator)
     x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
     return [x.clone() for _ in range(places)]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from statsnet.blocks.base import PRELUDE, SIDE_INPUTS, Block, BlockKind, Config
+from statsnet.blocks.base import PRELUDE, SIDE_INPUTS, Block, BlockKind, Config, numbers
 from statsnet.errors import StatsNetError
 
 SANE_SIZE = (1e-4, 1e3)
@@ -91,7 +91,7 @@ def _check_source(kind: BlockKind, config: Config) -> None:
     """The module's source must run with only torch, `Block` and the kind's helpers, as in a network."""
     namespace: dict[str, Any] = {"SIDE_INPUTS": SIDE_INPUTS}
     exec(PRELUDE, namespace)  # this package's own source and that of the block under test
-    for item in (Block, *kind.helpers, kind.module):
+    for item in (Block, numbers, *kind.helpers, kind.module):
         if callable(item):
             exec(re.sub(r"^from .*", "", inspect.getsource(item)), namespace)
         else:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import BlockKind, Config, divided
+from statsnet.blocks.base import BlockKind, Config, divided, numbers
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
@@ -17,26 +17,17 @@ LARGEST_TABLE_ELEMENTS = 2**26
 """Tables are cut at 256 MiB of float32: that exceeds any cache, and a proxy must fit beside its users' work."""
 
 
-def table_values(rows: int, width: int) -> Tensor:
-    """Random rows, repeated: drawing gigabytes of new ones would take longer than the whole measurement."""
-    drawn = torch.randn(min(rows, 2**16), width)
-    values = torch.empty(rows, width)
-    for part in values.split(len(drawn)):
-        part.copy_(drawn[: len(part)])
-    return values
-
-
 @cache
 def shared_table(rows: int, width: int, device: torch.device) -> nn.Parameter:
     """One table for all blocks of this size: dozens of them, each with its own, would fill a small GPU. As it is one
     parameter too, not only one memory, a change of its dtype leaves it shared."""
-    return nn.Parameter(table_values(rows, width))
+    return nn.Parameter(numbers(rows, width))
 
 
 def table_of(rows: int, width: int) -> nn.Parameter:
     """A block's own table; the shared one where blocks are made without gradients, because no step writes it."""
     if torch.is_grad_enabled():
-        return nn.Parameter(table_values(rows, width))
+        return nn.Parameter(numbers(rows, width))
     return shared_table(rows, width, torch.empty(0).device)
 
 
@@ -98,7 +89,7 @@ def _table(shape: list[int]) -> tuple[int, int]:
 class EmbeddingKind(BlockKind):
     name = "embedding"
     module: ClassVar[type[nn.Module]] = Embedding
-    helpers: ClassVar[tuple[Any, ...]] = (table_values, shared_table, table_of)
+    helpers: ClassVar[tuple[Any, ...]] = (shared_table, table_of)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided
+from statsnet.blocks.base import Block, BlockKind, Config, divided, numbers
 from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
@@ -33,7 +33,7 @@ class Linear(Block):
     ) -> None:  # fmt: skip
         super().__init__(rows * uses, inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
-        self.weight = nn.Parameter(torch.randn(shape) / math.sqrt(inputs))
+        self.weight = nn.Parameter(numbers(*shape) / math.sqrt(inputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided
+from statsnet.blocks.base import Block, BlockKind, Config, divided, numbers
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec
@@ -21,7 +20,7 @@ class BatchedMatMul(Block):
         super().__init__(batch, rows, depth)
         self.transposed = transposed
         shape = (batch, columns, depth) if transposed else (batch, depth, columns)
-        self.side_input = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
+        self.side_input = nn.Parameter(numbers(*shape) / math.sqrt(depth))
 
     def forward(self, x: Tensor) -> Tensor:
         side_input = self.side_input.mT if self.transposed else self.side_input

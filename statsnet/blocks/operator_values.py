@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from statsnet.blocks.base import numbers
 from statsnet.workloads.found_values import FOUND_BY
 
 
 def normal(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
     """Numbers of both signs."""
-    return torch.randn(shape).to(dtype or torch.float32)
+    return numbers(*shape).to(dtype or torch.float32)
 
 
 def positive(*shape: int, dtype: torch.dtype | None = None) -> Tensor:

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config
-from statsnet.blocks.embedding import LARGEST_TABLE_ELEMENTS, table_values
+from statsnet.blocks.base import Block, BlockKind, Config, numbers
+from statsnet.blocks.embedding import LARGEST_TABLE_ELEMENTS
 from statsnet.blocks.pointwise import divide_leading
 from statsnet.signatures.model import Cluster
 
@@ -33,8 +33,7 @@ class Parameters(Block):
 
     def __init__(self, shape: tuple, rows_read: int = 0) -> None:
         super().__init__(1)
-        width = shape[-1] if len(shape) > 1 else 1
-        self.weight = nn.Parameter(table_values(math.prod(shape) // width, width).view(shape))
+        self.weight = nn.Parameter(numbers(*shape))
         gradient = self.weight.detach().flip(0) / self.weight.numel() ** 0.5
         if rows_read:
             gradient[rows_read:] = 0
@@ -47,7 +46,7 @@ class Parameters(Block):
 class ParametersKind(BlockKind):
     name = "parameters"
     module = Parameters
-    helpers = (table_values, HandedGradient)
+    helpers = (HandedGradient,)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         """The parameter that an optimizer's operator steps, if what it writes is as large as the parameter."""

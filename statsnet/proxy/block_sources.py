@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import Block, Config
+from statsnet.blocks.base import Block, Config, numbers
 from statsnet.blocks.collective import SOURCES
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.proxy.towers import Placed
@@ -25,7 +25,7 @@ def reads_indices(placed: list[Placed]) -> bool:
 def block_sources(placed: list[Placed], collectives: Sequence[Config]) -> str:
     """The modules of all blocks, each after what it needs; and those of collectives, if there are some."""
     kinds = [KINDS[name] for name in KINDS if any(b.kind == name for b in placed)]
-    pieces = [_source(Block)]
+    pieces = [_source(Block), _source(numbers)]
     if reads_indices(placed):
         pieces.append(_source(zipf_indices))
     for kind in kinds:

@@ -35,7 +35,7 @@ def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
 SAMPLE = Template('''\
 def samples(head: $head, count: int, places: int, generator: torch.Generator) -> list[Tensor]:
     """Activations for a tower's first block, in so many places in memory$others."""
-$cases    x = torch.randn(head.shape, generator=generator)
+$cases    x = numbers(*head.shape, generator=generator)
     x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
     return [x.clone() for _ in range(places)]
 
