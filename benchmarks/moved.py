@@ -33,6 +33,7 @@ from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds_log import RoundsLog, measure_until_known
 from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.results import Moved
+from statsnet.signatures.timing import warnings_of
 from statsnet.units import plural
 from statsnet.workloads.settings import BASELINE
 
@@ -98,6 +99,9 @@ def measured(folder: Path, rounds: int, log_path: Path) -> MovedRow | None:
     members, log = suite_of(spec, None), RoundsLog(log_path)
     subjects = subjects_of(proxy, members, "cpu", NO_LIMITS)
     measure_until_known(log, subjects, [], fewest=rounds, most=rounds, uncertain=set, report=report)
+    for subject in subjects:
+        for warning in warnings_of(log.of(subject, BASELINE)):
+            print(f"{subject.label}: {warning}")
     moved = moved_row(members, [log.of(subject, BASELINE) for subject in subjects], fit.summary.step_latency_s)
     return row_of(
         moved,
