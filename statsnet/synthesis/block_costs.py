@@ -118,6 +118,19 @@ class BlockCosts:
         wanted = tuple(p for p in self.placed if not unwanted(self._load(p, {})))
         return replace(self, placed=wanted or self.placed)
 
+    def with_others(self, others: BlockCosts) -> BlockCosts:
+        """With further candidates. What is known of those that are here already stays."""
+        known = {**others.known, **self.known}
+        placed = {p.key: p for p in (*others.placed, *self.placed)}
+        return replace(
+            self,
+            known=known,
+            placed=tuple(placed[key] for key in sorted(placed)),
+            block_loads={**others.block_loads, **self.block_loads},
+            optimizer_loads={**others.optimizer_loads, **self.optimizer_loads},
+            overheads={**others.overheads, **self.overheads},
+        )
+
     def loads(self) -> list[StepLoad]:
         """Of all candidates, as measured alone."""
         return [self._load(p, {}) for p in self.placed]

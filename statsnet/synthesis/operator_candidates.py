@@ -6,6 +6,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from statsnet.blocks import asked
 from statsnet.blocks.operator import OperatorKind
 from statsnet.signatures.parameters import LOOK_UPS
@@ -13,7 +15,6 @@ from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.candidates import Candidate, nearest_sizes
-from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.loads import StepLoad
 from statsnet.synthesis.sources import Source
 
@@ -24,7 +25,7 @@ MAIN = 0.25
 else no number of such blocks would bring the class's time without much of something else."""
 
 SHORT = 4e-3
-"""Nor can blocks stand for a class if this share of the time in it is lacking in their best network."""
+"""Nor can blocks stand for a class if this share of the time in it is lacking in their network."""
 
 LEAST_SHARE = 3e-4
 """Kernel classes with a smaller share of the target's time get no block of their own."""
@@ -64,11 +65,11 @@ def not_served(shares: Mapping[str, float], loads: Iterable[StepLoad]) -> dict[s
     return {name: share for name, share in shares.items() if not most[name] or most[name] < min(MAIN, share)}
 
 
-def short_of(program: Program, keys: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """The kernel classes that the best network in parts has too little of, and the shares of the step that it lacks.
-    Blocks have them, but bring too much else: in training, a function brings the operators of its derivative. `keys`
-    are those of the program's rows. No look-ups: by itself, each would hold a table of its own."""
-    lacking = program.target - program.matrix @ relax(program).counts
+def short_of(lacking: np.ndarray, keys: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """The kernel classes that a network has too little of, and the shares of the step that it lacks. Blocks have them,
+    but bring too much else: in training, a function brings the operators of its derivative, and a layer three products.
+    `keys` are those of the program's rows, `lacking` is what these are short of. No look-ups: by itself, each would
+    hold a table of its own."""
     shares = {name: share for (group, name), share in zip(keys, lacking, strict=True) if group == "kernel_class"}
     return {n: float(share) for n, share in shares.items() if share > SHORT and n.partition("|")[0] not in LOOK_UPS}
 

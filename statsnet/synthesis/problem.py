@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -231,13 +231,36 @@ def _operators_alone(
     missing = not_served(target.kernel_class_shares, known.loads())
     if known.placed and setup.elsewhere is None:
         program = program_of(known, list(known.placed), rows, rows.target, budget_s, setup.mode)
-        missing = {**short_of(program, rows.keys), **missing}
+        lacking = program.target - program.matrix @ relax(program).counts
+        missing = {**short_of(lacking, rows.keys), **missing}
+    return _measured_alone(target, missing, budget_s, bench, speed)
+
+
+def _measured_alone(
+    target: Target, missing: Mapping[str, float], budget_s: float, bench: Bench, speed: MachineSpeed
+) -> MeasuredBlocks:
+    """Operators by themselves, measured, for kernel classes of which these shares of the time are missing."""
+    setup = bench.setup
     chosen = operator_candidates(target, missing, budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes)
     try:
         return bench.measure_blocks(chosen, speed, counters=bool(target.counters)) if chosen else []
     except MeasurementError as error:
         setup.note(f"operators by themselves were left out: {error.message}: {error.cause}")
         return []
+
+
+def with_operators(costs: BlockCosts, problem: Problem, achieved: Target) -> BlockCosts:
+    """Costs that also know operators by themselves for the kernel classes that a measured network is short of."""
+    rows, bench = problem.rows, problem.bench
+    if bench.setup.elsewhere is not None:
+        return costs
+    missing = short_of(rows.target - rows.vector(rows.load_of(achieved)), rows.keys)
+    with bench.setup.stages.stage(BLOCKS, 0.0):
+        measured = _measured_alone(problem.target, missing, problem.budget_s, bench, problem.speed)
+    if not measured:
+        return costs
+    others = BlockCosts.of(measured, bench.setup.dtype, costs.idle_s)
+    return costs.with_others(_without_foreign(others, rows))
 
 
 def _bound(costs: BlockCosts, rows: MatchedCharacteristics, budget_s: float, mode: str) -> float:

@@ -93,6 +93,8 @@ def solve_in_rounds(
                 )
                 break
         measuring_s = setup.stages.clock() - solved_s
+        if number == 0 and may_choose_freely and effort.free_rounds > 1:
+            known = known.with_operators(problem)
         process_s = measuring_s / effort.round_processes
         # What comes from the cache says nothing of how long the next network takes.
         pace = Pace(solve_s=solved_s - begin_s, process_s=process_s if process_s > FROM_CACHE_S else pace.process_s)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median, stdev
 
 import numpy as np
 
 from statsnet.proxy.towers import Tower
-from statsnet.signatures.comparison import is_good, summary
+from statsnet.signatures.comparison import KERNEL_CLASS_BAR, is_good, summary
 from statsnet.signatures.documents import Round
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
@@ -18,7 +18,7 @@ from statsnet.synthesis.block_costs import BlockCosts, Counts
 from statsnet.synthesis.integer_program import Solution
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.problem import Problem, with_operators
 
 STEP_TOLERANCE = 0.03
 """Processes of one network differ in step time by this share."""
@@ -84,6 +84,14 @@ class Knowledge:
 
     costs: BlockCosts
     trials: tuple[Trial, ...] = ()
+
+    def with_operators(self, problem: Problem) -> Knowledge:
+        """If the last network misses the bar of kernel classes, with operators by themselves for what it is short
+        of."""
+        achieved = target_of(self.trials[-1].measurement.signature)
+        if summary(problem.target, achieved).kernel_class_total_variation <= KERNEL_CLASS_BAR:
+            return self
+        return replace(self, costs=with_operators(self.costs, problem, achieved))
 
     def best(self, problem: Problem) -> Trial | None:
         return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)

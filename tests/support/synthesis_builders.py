@@ -24,7 +24,7 @@ from statsnet.signatures.model import Cluster, Memory, Motif, Signature
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import target_of
 from statsnet.synthesis import rounds
-from statsnet.synthesis.bench import BenchSetup
+from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, MeasuredOperators
 from statsnet.synthesis.candidates import Candidate
@@ -210,6 +210,9 @@ class SimulatedBench:
         )
         self.sources: list[str] = []
         self.runs: list[range] = []
+
+    def measure_blocks(self, *_: Any, **__: Any) -> MeasuredBlocks:
+        return []  # its networks are of linear blocks alone
 
     def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
         self.sources.append(source)

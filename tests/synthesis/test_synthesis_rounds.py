@@ -9,11 +9,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, few_jumps, small_problem
+from synthesis_builders import (
+    BUDGET_S,
+    CLASSES,
+    PROCESS_S,
+    SimulatedBench,
+    alone,
+    few_jumps,
+    part,
+    small_problem,
+)
 
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.bench import MeasuredBlocks
+from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Design, Problem
@@ -251,6 +262,29 @@ def test_what_the_rounds_took_is_listed(solved: Solved) -> None:
     assert bench.setup.stages.spent_s == {
         "solving": 0.0,
         "networks measured": 2 * PROCESS_S * len(history),
+        "blocks measured": 0.0,  # operators by themselves for what the first network is short of
         "confirming": 2 * PROCESS_S,
     }
     assert bench.setup.stages.left_s == 0.0
+
+
+class BenchWithOperators(SimulatedBench):
+    """Measures operators by themselves, too: all take as long as was thought."""
+
+    def measure_blocks(self, wanted: Sequence[Candidate], *_: Any, **__: Any) -> MeasuredBlocks:
+        return [(c, alone(part(CLASSES[1], c.time_s))) for c in wanted]
+
+
+def test_what_a_network_is_short_of_comes_by_itself_in_the_next() -> None:
+    """A network of products alone is short of activations; of one that is near enough nothing follows."""
+    problem = small_problem(BenchWithOperators())
+    nothing = Knowledge(costs=problem.costs)
+    free = NextNetwork(problem=problem, known=nothing).free()
+    products = {b.key: 5 for b in problem.costs.placed if not b.config["activation"]}
+    short = build_and_measure(problem, replace(free, counts=products), nothing, processes=1)
+    further = [b for b in short.with_operators(problem).costs.placed if b not in problem.costs.placed]
+    assert further and {b.kind for b in further} == {"operator"}
+    assert all("relu" in b.config["operator"][0] for b in further)
+
+    near = replace(problem, target=target_of(short.trials[0].measurement.signature))
+    assert short.with_operators(near) is short
