@@ -138,7 +138,8 @@ def marked_proxy(network: Any, proxy: nn.Module, phases: Phases, *, on_gpu: bool
 
     @contextmanager
     def forward_phase() -> Iterator[None]:
-        phases.enter("forward")
+        if torch._C._current_graph_task_id() == -1:  # autograd has some towers run in the backward pass
+            phases.enter("forward")
         yield
 
     def in_backward(*args: Any, **kwargs: Any) -> Any:

@@ -30,6 +30,7 @@ def network_source(
     """
     _check(spec_id, mode, dtype)
     placed = [b for t in towers for b in t.blocks]
+    in_backward = _in_backward(towers, mode)
     shares_tables = mode == "inference" and reads_indices(placed)
     source = templates.FRAME.substitute(
         title=_docstring(title),
@@ -41,15 +42,18 @@ def network_source(
         dtype=dtype,
         seed=int(seed),
         side_inputs=literal(SIDE_INPUTS),
-        kept=_kept(towers),
+        kept=_places([place for place, tower in enumerate(towers) if tower.keeps_dtype]),
+        in_backward=f"IN_BACKWARD = {_places(in_backward)}  # places of operators that run in the backward pass\n"
+        if in_backward
+        else "",
         constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
         without_gradients=", torch.no_grad()" if shares_tables else "",
         tables_let_go="    shared_table.cache_clear()  # from now on the blocks hold their tables\n"
         if shares_tables
         else "",
         blocks=block_sources(placed, collectives),
-        network=_network_sources(towers, mode, collectives),
-        steps=_steps(mode, placed, collectives),
+        network=_network_sources(towers, mode, collectives, in_backward),
+        steps=_steps(mode, placed, collectives, runs_in_backward=bool(in_backward)),
         collectives=communication.told_to_main(collectives),
     )
     source = re.sub(r"\n{4,}", "\n\n\n", source)
@@ -70,12 +74,19 @@ def _docstring(title: str) -> str:
     return textwrap.fill(re.sub(r'["\\\\]', "'", title), WIDTH - 5)
 
 
-def _kept(towers: Sequence[Tower]) -> str:
-    """The places of towers that keep their dtype, as source."""
-    places = [str(place) for place, tower in enumerate(towers) if tower.keeps_dtype]
+def _in_backward(towers: Sequence[Tower], mode: str) -> list[int]:
+    """The places of towers that run in the backward pass. Without one, they run as all others do."""
+    if any(tower.in_backward and not tower.is_operator for tower in towers):
+        raise ValueError("a tower that is no operator by itself has a backward pass of its own")
+    return [place for place, tower in enumerate(towers) if tower.in_backward and mode == "training"]
+
+
+def _places(places: Sequence[int]) -> str:
+    """The places of towers, as source."""
     if not places:
         return "frozenset()"
-    rows = textwrap.fill(", ".join(places), WIDTH, initial_indent="        ", subsequent_indent="        ")
+    text = ", ".join(map(str, places))
+    rows = textwrap.fill(text, WIDTH, initial_indent="        ", subsequent_indent="        ")
     return f"frozenset(\n    {{\n{rows}\n    }}\n)"
 
 
@@ -102,14 +113,14 @@ def _ends_in_relu(tower: Tower) -> bool:
     return "relu" in (config.get("activation"), (config.get("functions") or ("",))[-1])
 
 
-def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config]) -> str:
+def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config], *, runs_in_backward: bool) -> str:
     alone = _has_operators(placed)
     operators = step_templates.HANDED_TO_OPERATORS if alone else ""
     parts = [_sample(placed), step_templates.BATCHES, step_templates.WORKING_DTYPE.substitute(operators=operators)]
     if collectives:
         parts.append(communication.COMMUNICATION)
     if mode == "training":
-        parts += _training_step(placed, communicates=bool(collectives))
+        parts += _training_step(placed, communicates=bool(collectives), runs_in_backward=runs_in_backward)
     else:
         also = ', communication(proxy, "forward")' if collectives else ""
         parts.append(step_templates.INFERENCE_STEP.substitute(communicating=also))
@@ -128,16 +139,17 @@ def _sample(placed: list[Placed]) -> str:
     )
 
 
-def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:
+def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward: bool) -> list[str]:
     alone, in_layouts = _has_operators(placed), _lays_out_gradients(placed)
     how = step_templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else step_templates.WITHOUT_OPTIMIZERS
     outputs = "without_operators(differentiated, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
     gradients = f"gradients_like({outputs})"
     batch = step_templates.BATCH_WITHOUT_OPERATORS if alone else step_templates.BATCH
-    forward, backward = (
-        step_templates.FORWARD,
-        step_templates.BACKWARD_WITHOUT_OPERATORS if alone else step_templates.BACKWARD,
-    )
+    forward, backward = step_templates.FORWARD, step_templates.BACKWARD
+    if alone:
+        backward = step_templates.BACKWARD_WITHOUT_OPERATORS
+    if runs_in_backward:
+        backward = step_templates.BACKWARD_WITH_OPERATORS
     if communicates:
         forward = communication.communicating("forward", forward)
         backward = communication.communicating("backward", backward)
@@ -145,10 +157,12 @@ def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:
         how,
         differentiated="    differentiated = have_backward(proxy)\n" if alone else "",
         gradients=f"laid_out_gradients(proxy, {gradients})" if in_layouts else gradients,
+        begin=step_templates.BEGIN if runs_in_backward else "",
         backward=batch + forward + backward,
     )
     towers = "without_operators(have_backward(proxy), proxy.towers)" if alone else "proxy.towers"
     parts = [step_templates.WITHOUT_OPERATORS] if alone else []
+    parts += [step_templates.RUN_IN_BACKWARD] if runs_in_backward else []
     parts.append(step_templates.GRADIENTS)
     if in_layouts:
         source = inspect.getsource(laid_out)
@@ -193,12 +207,17 @@ def _optimizers(placed: list[Placed]) -> str:
     return "OPTIMIZERS = {\n" + "".join(rows) + "}"
 
 
-def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Config]) -> str:
+def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Config], in_backward: Sequence[int]) -> str:
     placed = [b for t in towers for b in t.blocks]
     read_on = mode == "training" and any(_ends_in_relu(t) for t in towers)
     applied = templates.APPLY_READ_ON if read_on else ""
     beside = communication.HELD if collectives else ""
-    proxy = templates.PROXY.substitute(ends=_ends(towers), read_on=applied, beside=beside)
+    proxy = templates.PROXY.substitute(
+        forward=templates.FORWARD_OR_BACKWARD if in_backward else templates.FORWARD,
+        ends=_ends(towers, in_backward),
+        read_on=applied,
+        beside=beside,
+    )
     parts = [_towers(towers, mode), *([communication.collectives_source(collectives)] if collectives else [])]
     parts += [proxy, templates.THROUGH]
     repeated = any(len(list(g)) > 1 for t in towers for _, g in groupby(t.blocks, key=lambda b: b.key))
@@ -242,11 +261,13 @@ def _purpose(equal: list[Tower], indent: int) -> list[str]:
     return textwrap.wrap(printable(text), WIDTH, initial_indent=pad, subsequent_indent=pad)  # a line break would end it
 
 
-def _ends(towers: list[Tower]) -> str:
-    """Code that runs each tower on its part of a batch."""
+def _ends(towers: list[Tower], in_backward: Sequence[int]) -> str:
+    """Code that runs each tower on its part of a batch, but for those that run later."""
     if not any(b.kind == "recurrent" for t in towers for b in t.blocks):
-        return templates.LOOP
-    lines = (f"            through(towers[{i}], batch[{i}]),\n" for i in range(len(towers)))
+        return templates.LOOP_IN_FORWARD if in_backward else templates.LOOP
+    later = {*in_backward}
+    ends = (f"batch[{i}]" if i in later else f"through(towers[{i}], batch[{i}])" for i in range(len(towers)))
+    lines = (f"            {end},\n" for end in ends)
     return templates.UNROLLED.substitute(lines="".join(lines))
 
 

@@ -142,6 +142,7 @@ def make_spec(
                 blocks=tuple(SpecBlock(kind=b.kind, config=b.config, optimizer=b.optimizer) for b in tower.blocks),
                 purpose=tower.purpose,
                 keeps_dtype=tower.keeps_dtype or None,
+                in_backward=tower.in_backward or None,
             )
             for tower in towers
         ),
@@ -165,6 +166,7 @@ def source_of(spec: ProxySpec) -> str:
             blocks=tuple(Placed(kind=b.kind, config=with_tuples(b.config), optimizer=b.optimizer) for b in t.blocks),
             purpose=t.purpose,
             keeps_dtype=bool(t.keeps_dtype),
+            in_backward=bool(t.in_backward),
         )
         for t in spec.towers
     ]

@@ -153,7 +153,7 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     dtype, rotation = DTYPE, itertools.cycle(given)
 $differentiated    gradients = $gradients
     weights = list(proxy.parameters())
-$optimizers
+$begin$optimizers
     def step() -> list[Tensor]:
         nonlocal dtype, rotation, gradients
         if dtype != working_dtype(device):
@@ -189,6 +189,24 @@ BACKWARD_WITHOUT_OPERATORS = """\
         if gradients:
             backward(weights, batch, without_operators(differentiated, outputs), gradients)
 """
+
+BEGIN = """\
+    begin = torch.zeros((), device=device, requires_grad=True)
+"""
+
+BACKWARD_WITH_OPERATORS = """\
+        hook = begin.register_hook(lambda _: run_in_backward(proxy, batch, outputs))
+        backward(weights, [begin, *batch], [begin, *without_operators(differentiated, outputs)], [begin, *gradients])
+        hook.remove()
+"""
+
+RUN_IN_BACKWARD = '''\
+def run_in_backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor]) -> None:
+    """The operators that models run in their backward pass; their results join the outputs. It is a hook on the number
+    whose gradient is there first, so that they run as a model's do: in autograd's thread, without gradients."""
+    for i, end in zip(sorted(IN_BACKWARD), proxy(batch, backward=True), strict=True):
+        outputs[i] = end
+'''
 
 WITH_OPTIMIZERS = {
     "what": "forward, backward, and the optimizers on the parameters that they own.",

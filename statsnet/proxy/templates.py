@@ -21,7 +21,7 @@ DTYPE = torch.$dtype
 SEED = $seed
 SIDE_INPUTS = $side_inputs  # operands from other branches; never stepped
 KEPT = $kept  # places of towers that are handed DTYPE under autocast, too
-$constants
+${in_backward}$constants
 
 # ---- the network -----------------------------------------------------------------------------------------------------
 
@@ -80,12 +80,27 @@ class Proxy(nn.Module):
         super().__init__()
         self.towers = nn.ModuleList(towers())
 $beside
-    def forward(self, batch: list[Tensor]) -> list[Tensor]:
-$ends$read_on        return ends
+$forward$ends$read_on        return ends
 ''')
+
+FORWARD = """\
+    def forward(self, batch: list[Tensor]) -> list[Tensor]:
+"""
+
+FORWARD_OR_BACKWARD = '''\
+    def forward(self, batch: list[Tensor], backward: bool = False) -> list[Tensor]:
+        """All ends, with what those IN_BACKWARD read in their places; or in the backward pass the ends of these."""
+        in_order = enumerate(zip(self.towers, batch, strict=True))
+        if backward:
+            return [through(tower, x) for i, (tower, x) in in_order if i in IN_BACKWARD]
+'''
 
 LOOP = """\
         ends = [through(tower, x) for tower, x in zip(self.towers, batch, strict=True)]
+"""
+
+LOOP_IN_FORWARD = """\
+        ends = [x if i in IN_BACKWARD else through(tower, x) for i, (tower, x) in in_order]
 """
 
 THROUGH = '''\

@@ -52,11 +52,18 @@ class Placed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
     """Blocks in order: each reads the output of the block before. If it `keeps_dtype`, what it is handed stays in the
-    network's dtype under autocast, too."""
+    network's dtype under autocast, too. An operator by itself may run `in_backward`: in the backward pass of a training
+    step."""
 
     blocks: tuple[Placed, ...]
     purpose: TowerPurpose | None = None
     keeps_dtype: bool = False
+    in_backward: bool = False
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is an operator by itself."""
+        return self.blocks[0].kind == "operator"
 
 
 def parameter_count(block: Placed) -> int:

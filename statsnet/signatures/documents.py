@@ -95,11 +95,13 @@ class TowerPurpose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecTower:
-    """A tower that `keeps_dtype` is handed numbers of the network's own dtype under autocast, too."""
+    """A tower that `keeps_dtype` is handed numbers of the network's own dtype under autocast, too. One that is an
+    operator by itself may run `in_backward`, when the step's gradients are computed."""
 
     blocks: Annotated[tuple[SpecBlock, ...], Meta(min_length=1, max_length=100_000)]
     purpose: TowerPurpose | None = field(default=None, metadata=IF_KNOWN)
     keeps_dtype: bool | None = field(default=None, metadata=IF_KNOWN)
+    in_backward: bool | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -257,6 +257,11 @@ class BlockCosts:
                 self._apart_s[name] = self._load(replace(p, optimizer=None), corrections).time_s
         return np.array([self._apart_s[name] for name, _ in of_identity])
 
+    def groups(self, blocks: Iterable[Placed]) -> dict[str, tuple[OperatorGroup, ...]]:
+        """The operators of one use of each block, by identity, without the optimizer's step."""
+        corrections = self._corrections()
+        return {name: self._block_groups(name, corrections) for name in {p.identity: None for p in blocks}}
+
     def _load(self, placed: Placed, corrections: dict[str, float]) -> StepLoad:
         groups = self._block_groups(placed.identity, corrections)
         if placed.key in self.optimizer_loads:

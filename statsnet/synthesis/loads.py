@@ -35,7 +35,8 @@ class OperatorGroup:
     that no other call of the step reads: the steps of a recurrent layer share theirs. `fused` is the share of its
     category's forward time, in its block or member, in calls that a compiler would merge with the call before; `joined`
     in those that other runtimes join to their neighbours (motifs.py).
-    `counters` are a GPU's known counters, means over its time; `fate` is the operators' on other devices."""
+    `counters` are a GPU's known counters, means over its time; `fate` is the operators' on other devices. `phase` is
+    where they ran: an operator by itself was measured in a forward pass."""
 
     category: str
     kernel_class: str
@@ -50,6 +51,7 @@ class OperatorGroup:
     joined: float = 0.0
     counters: tuple[tuple[str, float], ...] = ()
     fate: Fate | None = None
+    phase: str = "forward"
 
     @property
     def kernel_shape(self) -> str:
@@ -134,6 +136,7 @@ def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLo
             joined=joined_shares.get((c.member, c.category), 0.0),
             counters=_matched_counters(c.counters),
             fate=elsewhere.fate(c.op, c.phase, c.args, c.outputs) if elsewhere else None,
+            phase=c.phase,
         )
         for c in target.clusters
     )
@@ -223,6 +226,7 @@ def groups_of(part: BlockPart) -> tuple[OperatorGroup, ...]:
             joined=joined_shares.get(row.category, 0.0),
             counters=_matched_counters(row.counters or {}),
             fate=row.fate,
+            phase=row.phase,
         )
         for row in part.operators
     )

@@ -20,6 +20,7 @@ from statsnet.synthesis.expected_time import CONFIRMING, NETWORKS, SOLVING, Pace
 from statsnet.synthesis.integer_program import Program, Solution, relax, relaxation_starts
 from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.local_search import JUMPS, local_search
+from statsnet.synthesis.phases import with_phases
 from statsnet.synthesis.problem import Problem, program_of
 from statsnet.synthesis.trials import Knowledge, Trial, enough
 from statsnet.units import plural
@@ -253,13 +254,13 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
 
 
 def _towers(blocks: Sequence[tuple[Placed, int]], costs: BlockCosts, problem: Problem) -> list[Tower]:
-    """The blocks in towers. On a GPU, launch-bound ones are in towers of their own, which come first: at the beginning
-    of a step a GPU waits for the host; behind long kernels the host would run ahead, and the time between small ones,
-    which the suite pays, would vanish."""
+    """The blocks in towers, each operator by itself in the phase that lacks its time. On a GPU, launch-bound ones are
+    in towers of their own, which come first: at the beginning of a step a GPU waits for the host; behind long kernels
+    the host would run ahead, and the time between small ones, which the suite pays, would vanish."""
     setup = problem.bench.setup
     first = [costs.is_launch_bound(b) for b, _ in blocks] if setup.device.startswith("cuda") else [False] * len(blocks)
     towers: list[Tower] = []
     for wanted in (True, False):
         some = [entry for entry, is_first in zip(blocks, first, strict=True) if is_first == wanted]
         towers += shuffled(build_towers(some, training=setup.mode == "training"), problem.design.order)
-    return towers
+    return with_phases(towers, costs.groups(b for b, _ in blocks), problem.target)

@@ -1,0 +1,46 @@
+"""Which operators by themselves run in the backward pass of a training step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from statsnet.proxy.towers import Tower
+from statsnet.signatures.target import Target
+from statsnet.synthesis.loads import OperatorGroup
+
+
+def with_phases(
+    towers: Sequence[Tower], groups_of: Mapping[str, Sequence[OperatorGroup]], target: Target
+) -> list[Tower]:
+    """The towers in their order. Of each kernel class so many operators by themselves run in the backward pass that its
+    share of the class's time comes nearest to the target's, with what other blocks spend there. `groups_of` are
+    blocks' operators by identity, without those of optimizers."""
+    shares = _backward_shares(target)
+    owed_s: dict[str, float] = defaultdict(float)
+    for tower in towers:
+        for group in (g for b in tower.blocks for g in groups_of[b.identity]):
+            spent_s = 0.0 if tower.is_operator or group.phase != "backward" else group.time_s
+            owed_s[group.kernel_class] += shares.get(group.kernel_class, 0.0) * group.time_s - spent_s
+    placed: list[Tower] = []
+    for tower in towers:
+        groups = groups_of[tower.blocks[0].identity]
+        main = max(groups, key=lambda g: g.time_s, default=None)
+        is_owed = tower.is_operator and main is not None and owed_s[main.kernel_class] > main.time_s / 2
+        if is_owed and main is not None:
+            owed_s[main.kernel_class] -= main.time_s
+        placed.append(replace(tower, in_backward=is_owed))
+    return placed
+
+
+def _backward_shares(target: Target) -> dict[str, float]:
+    """Kernel class -> the backward pass's share of its time; that of optimizers does not count. None of a target that
+    is no training step: its proxies have no such pass."""
+    time: dict[str, float] = defaultdict(float)
+    backward: dict[str, float] = defaultdict(float)
+    for cluster in target.clusters if target.mode == "training" else ():
+        if cluster.phase != "optimizer" and cluster.time_share > 0:
+            time[cluster.kernel_class] += cluster.time_share
+            backward[cluster.kernel_class] += cluster.time_share * (cluster.phase == "backward")
+    return {name: backward[name] / share for name, share in time.items()}
