@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -29,8 +29,8 @@ def network_source(
     Raises ValueError for values that must not become code.
     """
     _check(spec_id, mode, dtype)
+    _check_passes(towers, mode)
     placed = [b for t in towers for b in t.blocks]
-    in_backward = _in_backward(towers, mode)
     shares_tables = mode == "inference" and reads_indices(placed)
     source = templates.FRAME.substitute(
         title=_docstring(title),
@@ -42,18 +42,16 @@ def network_source(
         dtype=dtype,
         seed=int(seed),
         side_inputs=literal(SIDE_INPUTS),
-        kept=_places([place for place, tower in enumerate(towers) if tower.keeps_dtype]),
-        in_backward=f"IN_BACKWARD = {_places(in_backward)}  # places of operators that run in the backward pass\n"
-        if in_backward
-        else "",
+        kept=_places(t.keeps_dtype for t in towers),
+        in_backward=_in_backward(towers),
         constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
         without_gradients=", torch.no_grad()" if shares_tables else "",
         tables_let_go="    shared_table.cache_clear()  # from now on the blocks hold their tables\n"
         if shares_tables
         else "",
         blocks=block_sources(placed, collectives),
-        network=_network_sources(towers, mode, collectives, in_backward),
-        steps=_steps(mode, placed, collectives, runs_in_backward=bool(in_backward)),
+        network=_network_sources(towers, mode, collectives),
+        steps=_steps(mode, placed, collectives, has_later=_has_later(towers)),
         collectives=communication.told_to_main(collectives),
     )
     source = re.sub(r"\n{4,}", "\n\n\n", source)
@@ -69,23 +67,35 @@ def _check(spec_id: str, mode: str, dtype: str) -> None:
             raise ValueError(f"{value!r} cannot stand in a network")
 
 
+def _check_passes(towers: Sequence[Tower], mode: str) -> None:
+    if any(tower.in_backward and not (tower.is_operator and mode == "training") for tower in towers):
+        raise ValueError("in the backward pass run only operators by themselves, of a training step")
+
+
 def _docstring(title: str) -> str:
     """A title as the first lines of a docstring, without characters that would end it."""
     return textwrap.fill(re.sub(r'["\\\\]', "'", title), WIDTH - 5)
 
 
-def _in_backward(towers: Sequence[Tower], mode: str) -> list[int]:
-    """The places of towers that run in the backward pass. Without one, they run as all others do."""
-    if any(tower.in_backward and not tower.is_operator for tower in towers):
-        raise ValueError("a tower that is no operator by itself has a backward pass of its own")
-    return [place for place, tower in enumerate(towers) if tower.in_backward and mode == "training"]
+def _has_later(towers: Sequence[Tower]) -> bool:
+    """Whether some operators run in the backward pass."""
+    return any(tower.in_backward for tower in towers)
 
 
-def _places(places: Sequence[int]) -> str:
-    """The places of towers, as source."""
-    if not places:
+def _in_backward(towers: Sequence[Tower]) -> str:
+    """The places of those that do, as source."""
+    if not _has_later(towers):
+        return ""
+    return (
+        f"IN_BACKWARD = {_places(t.in_backward for t in towers)}  # places of operators that run in the backward pass\n"
+    )
+
+
+def _places(wanted: Iterable[bool]) -> str:
+    """The places of wanted towers, as source."""
+    text = ", ".join(str(place) for place, is_wanted in enumerate(wanted) if is_wanted)
+    if not text:
         return "frozenset()"
-    text = ", ".join(map(str, places))
     rows = textwrap.fill(text, WIDTH, initial_indent="        ", subsequent_indent="        ")
     return f"frozenset(\n    {{\n{rows}\n    }}\n)"
 
@@ -113,14 +123,14 @@ def _ends_in_relu(tower: Tower) -> bool:
     return "relu" in (config.get("activation"), (config.get("functions") or ("",))[-1])
 
 
-def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config], *, runs_in_backward: bool) -> str:
+def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config], *, has_later: bool) -> str:
     alone = _has_operators(placed)
     operators = step_templates.HANDED_TO_OPERATORS if alone else ""
     parts = [_sample(placed), step_templates.BATCHES, step_templates.WORKING_DTYPE.substitute(operators=operators)]
     if collectives:
         parts.append(communication.COMMUNICATION)
     if mode == "training":
-        parts += _training_step(placed, communicates=bool(collectives), runs_in_backward=runs_in_backward)
+        parts += _training_step(placed, communicates=bool(collectives), has_later=has_later)
     else:
         also = ', communication(proxy, "forward")' if collectives else ""
         parts.append(step_templates.INFERENCE_STEP.substitute(communicating=also))
@@ -139,7 +149,7 @@ def _sample(placed: list[Placed]) -> str:
     )
 
 
-def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward: bool) -> list[str]:
+def _training_step(placed: list[Placed], *, communicates: bool, has_later: bool) -> list[str]:
     alone, in_layouts = _has_operators(placed), _lays_out_gradients(placed)
     how = step_templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else step_templates.WITHOUT_OPTIMIZERS
     outputs = "without_operators(differentiated, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
@@ -148,7 +158,7 @@ def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward
     forward, backward = step_templates.FORWARD, step_templates.BACKWARD
     if alone:
         backward = step_templates.BACKWARD_WITHOUT_OPERATORS
-    if runs_in_backward:
+    if has_later:
         backward = step_templates.BACKWARD_WITH_OPERATORS
     if communicates:
         forward = communication.communicating("forward", forward)
@@ -157,12 +167,12 @@ def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward
         how,
         differentiated="    differentiated = have_backward(proxy)\n" if alone else "",
         gradients=f"laid_out_gradients(proxy, {gradients})" if in_layouts else gradients,
-        begin=step_templates.BEGIN if runs_in_backward else "",
+        begin=step_templates.BEGIN if has_later else "",
         backward=batch + forward + backward,
     )
     towers = "without_operators(have_backward(proxy), proxy.towers)" if alone else "proxy.towers"
     parts = [step_templates.WITHOUT_OPERATORS] if alone else []
-    parts += [step_templates.RUN_IN_BACKWARD] if runs_in_backward else []
+    parts += [step_templates.RUN_IN_BACKWARD] if has_later else []
     parts.append(step_templates.GRADIENTS)
     if in_layouts:
         source = inspect.getsource(laid_out)
@@ -207,14 +217,14 @@ def _optimizers(placed: list[Placed]) -> str:
     return "OPTIMIZERS = {\n" + "".join(rows) + "}"
 
 
-def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Config], in_backward: Sequence[int]) -> str:
+def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Config]) -> str:
     placed = [b for t in towers for b in t.blocks]
     read_on = mode == "training" and any(_ends_in_relu(t) for t in towers)
     applied = templates.APPLY_READ_ON if read_on else ""
     beside = communication.HELD if collectives else ""
     proxy = templates.PROXY.substitute(
-        forward=templates.FORWARD_OR_BACKWARD if in_backward else templates.FORWARD,
-        ends=_ends(towers, in_backward),
+        forward=templates.FORWARD_OR_BACKWARD if _has_later(towers) else templates.FORWARD,
+        ends=_ends(towers),
         read_on=applied,
         beside=beside,
     )
@@ -244,7 +254,8 @@ def _towers(towers: list[Tower], mode: str) -> str:
 
 
 def _purpose(equal: list[Tower], indent: int) -> list[str]:
-    """A comment on towers of equal blocks: their share of the step, and what they stand for. None if unknown."""
+    """A comment on towers of equal blocks: their share of the step, how many run in the backward pass, and what they
+    stand for. None if unknown."""
     purposes = [t.purpose for t in equal if t.purpose is not None]
     if len(purposes) < len(equal):
         return []
@@ -255,18 +266,20 @@ def _purpose(equal: list[Tower], indent: int) -> list[str]:
         share = 100 * sum(p.step_share for p in purposes)
         what = ", ".join(name.replace("_", " ") for name in first.categories)
         text = f"{share:.1f} % of the step: {what}"
+    if later := sum(t.in_backward for t in equal):
+        some = f"{later} of {len(equal)} " if later < len(equal) else ""
+        text += f", {some}in the backward pass"
     if first.members:
         text += f", as in {', '.join(first.members)}"
     pad = " " * indent + "# "
     return textwrap.wrap(printable(text), WIDTH, initial_indent=pad, subsequent_indent=pad)  # a line break would end it
 
 
-def _ends(towers: list[Tower], in_backward: Sequence[int]) -> str:
+def _ends(towers: list[Tower]) -> str:
     """Code that runs each tower on its part of a batch, but for those that run later."""
     if not any(b.kind == "recurrent" for t in towers for b in t.blocks):
-        return templates.LOOP_IN_FORWARD if in_backward else templates.LOOP
-    later = {*in_backward}
-    ends = (f"batch[{i}]" if i in later else f"through(towers[{i}], batch[{i}])" for i in range(len(towers)))
+        return templates.LOOP_IN_FORWARD if _has_later(towers) else templates.LOOP
+    ends = (f"batch[{i}]" if t.in_backward else f"through(towers[{i}], batch[{i}])" for i, t in enumerate(towers))
     lines = (f"            {end},\n" for end in ends)
     return templates.UNROLLED.substitute(lines="".join(lines))
 

@@ -90,8 +90,8 @@ FORWARD = """\
 FORWARD_OR_BACKWARD = '''\
     def forward(self, batch: list[Tensor], backward: bool = False) -> list[Tensor]:
         """All ends, with what those IN_BACKWARD read in their places; or in the backward pass the ends of these."""
-        in_order = enumerate(zip(self.towers, batch, strict=True))
         if backward:
+            in_order = enumerate(zip(self.towers, batch, strict=True))
             return [through(tower, x) for i, (tower, x) in in_order if i in IN_BACKWARD]
 '''
 
@@ -100,6 +100,7 @@ LOOP = """\
 """
 
 LOOP_IN_FORWARD = """\
+        in_order = enumerate(zip(self.towers, batch, strict=True))
         ends = [x if i in IN_BACKWARD else through(tower, x) for i, (tower, x) in in_order]
 """
 
