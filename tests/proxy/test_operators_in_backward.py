@@ -92,9 +92,11 @@ def test_under_autocast_it_stays_there(enabled: bool, write_source: Source, load
     assert dtypes == {torch.bfloat16 if enabled else torch.float32}
 
 
-def test_a_compiler_neither_moves_nor_drops_it(write_source: Source, load: Load) -> None:
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch looks at it behind a recurrent layer
+@pytest.mark.parametrize("towers", [TOWERS, WITH_RECURRENT])
+def test_a_compiler_neither_moves_nor_drops_it(towers: list[Tower], write_source: Source, load: Load) -> None:
     """It compiles what runs in the backward pass as a program of its own, which is run there."""
-    network = load(write_source("training", TOWERS))
+    network = load(write_source("training", towers))
     proxy = network.build()
     ran: list[tuple[bool, int]] = []
 
