@@ -8,28 +8,41 @@ from torch import Tensor
 from statsnet.blocks.base import Block, BlockKind, Config, divided, side_input
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import is_tensor
 
 
 class Attention(Block):
     """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
-    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may."""
+    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
+    shape `mask` are added to the scores."""
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
-        contiguous: bool = False,
+        contiguous: bool = False, mask: tuple = (),
     ) -> None:  # fmt: skip
         together = queries == keys
         of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
         super().__init__(3 if together else 1, batch, *of_queries, head_size)
         self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
         self.causal, self.contiguous = causal, contiguous
+        self.register_buffer("side_input_mask", side_input(*mask).detach() if mask else None)
 
     def forward(self, x: Tensor) -> Tensor:
         q, *rest = self.enter(x).unbind(0)
         k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
         if not self.contiguous:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, k, v, self.side_input_mask, is_causal=self.causal)
+        return y.transpose(1, 2)
+
+
+PLACES = {
+    "_scaled_dot_product_flash_attention_for_cpu": (4, 5),
+    "_scaled_dot_product_flash_attention": (4, None),
+    "_scaled_dot_product_efficient_attention": (6, 3),
+    "_scaled_dot_product_cudnn_attention": (6, 3),
+}
+"""Where ATen's operators take whether they are causal, and a mask."""
 
 
 class AttentionKind(BlockKind):
@@ -42,17 +55,16 @@ class AttentionKind(BlockKind):
         if not base_name(first.op).startswith("_scaled_dot_product"):
             return None
         q, k = first.args[0]["shape"], first.args[1]["shape"]
-        causal_position = {
-            "_scaled_dot_product_flash_attention_for_cpu": 4,
-            "_scaled_dot_product_flash_attention": 4,
-            "_scaled_dot_product_efficient_attention": 6,
-            "_scaled_dot_product_cudnn_attention": 6,
-        }.get(base_name(first.op), 4)
+        causal_position, mask_position = PLACES.get(base_name(first.op), (4, 5))
         causal = len(first.args) > causal_position and first.args[causal_position] is True
         lengths = {"queries": q[2], "keys": k[2]}
-        config = {"batch": q[0], "heads": q[1], **lengths, "head_size": q[3], "causal": causal}
-        contiguous = q[1] > 1 and all("strides" not in operand for operand in first.args[:3])
-        return {**config, "contiguous": True} if contiguous else config
+        config: Config = {"batch": q[0], "heads": q[1], **lengths, "head_size": q[3], "causal": causal}
+        if q[1] > 1 and all("strides" not in operand for operand in first.args[:3]):
+            config["contiguous"] = True
+        mask = first.args[mask_position] if mask_position and len(first.args) > mask_position else None
+        if is_tensor(mask) and not causal:
+            config["mask"] = (*(1,) * (4 - len(mask["shape"])), *mask["shape"])
+        return config
 
     def steady(self, config: Config) -> bool:
         """If the block has its own keys and values, its input only changes how they are weighted."""
@@ -66,9 +78,18 @@ class AttentionKind(BlockKind):
         within positions would be contiguous, another kernel class."""
         batch, heads = config["batch"], config["heads"]
         if batch >= divisor:
-            return {**config, "batch": round(batch / divisor)}
+            return _with_masks(config, batch=round(batch / divisor))
         rest = divided(heads, -(-divisor // batch))
         if rest is None:
             return None
-        smaller = {**config, "batch": 1, "heads": max(rest, min(heads, 2))}
+        smaller = _with_masks(config, batch=1, heads=max(rest, min(heads, 2)))
         return None if smaller == config else smaller
+
+
+def _with_masks(config: Config, **changed: int) -> Config:
+    """With another batch or number of heads, and as many masks where each has its own."""
+    smaller = {**config, **changed}
+    if "mask" in config:
+        masks = zip(("batch", "heads"), config["mask"], strict=False)
+        smaller["mask"] = (*(min(n, smaller[axis]) if n > 1 else 1 for axis, n in masks), *config["mask"][2:])
+    return smaller

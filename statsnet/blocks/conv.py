@@ -26,7 +26,8 @@ from statsnet.signatures.shapes import MANY_IMAGES
 
 
 class Conv(Block):
-    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a side input, and activation. With
+    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a branch (a side input, unless one comes
+    with the map), and activation. With
     `channels_last`, the map that it reads has its channels innermost in memory. The axis `output_last_axis` of the
     output, if there is one, is the last one for later layers, and so in the gradient's memory."""
 
@@ -54,13 +55,15 @@ class Conv(Block):
             self.side_input.data = self.side_input.data.contiguous(memory_format=last_format)
         self.activation = getattr(F, activation) if activation else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, branch: Tensor | None = None) -> Tensor:
         x = self.enter(x)
         y = self.conv.forward(x.movedim(-1, 1) if self.channels_last else x)
         if self.norm is not None:
             y = self.norm.forward(y)
-        if self.side_input is not None:
-            y = y + self.side_input
+        if branch is None:
+            branch = self.side_input
+        if branch is not None:
+            y = y + branch
         if self.activation is not None:
             y = self.activation(y)
         return y if self.output_last_axis < 0 else y.movedim(self.output_last_axis, -1)

@@ -19,7 +19,8 @@ from statsnet.signatures.model import Cluster
 
 class ConvChain(Block):
     """Convolutions over maps, each with what follows it (see Conv). `channels` are those of the map that is read and
-    of all that are written; windows and strides are square."""
+    of all that are written; windows and strides are square. Where a map is added, that is the last one of the chain
+    before it that has this shape, as in a model. If there is none, it is a side input."""
 
     maps = True
 
@@ -28,23 +29,28 @@ class ConvChain(Block):
         groups: tuple, biases: tuple, norms: tuple, residuals: tuple, activations: tuple,
     ) -> None:  # fmt: skip
         super().__init__(batch, channels[0], *size)
-        layers = []
+        layers, self.branches = [], []
+        maps = [(channels[0], *size)]
         for read, written, kernel, stride, padding, group, bias, norm, residual, activation in zip(
             channels[:-1], channels[1:], kernels, strides, paddings, groups, biases, norms, residuals, activations,
             strict=True,
         ):  # fmt: skip
+            out = tuple((n + 2 * padding - kernel) // stride + 1 for n in size)
+            alike = [i for i, shape in enumerate(maps) if residual and shape == (written, *out)]
+            self.branches.append(alike[-1] if alike else None)
             layers.append(Conv(
                 batch, read, size, written, (kernel,) * 2, (stride,) * 2, (padding,) * 2, groups=group, bias=bias,
-                norm=norm, residual=residual, activation=activation,
+                norm=norm, residual=residual and not alike, activation=activation,
             ))  # fmt: skip
-            size = tuple((n + 2 * padding - kernel) // stride + 1 for n in size)
+            size = out
+            maps.append((written, *size))
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.enter(x)
-        for layer in self.layers:
-            y = layer.forward(y)
-        return y
+        maps = [self.enter(x)]
+        for layer, branch in zip(self.layers, self.branches, strict=True):
+            maps.append(layer.forward(maps[-1], None if branch is None else maps[branch]))
+        return maps[-1]
 
 
 MOST_LAYERS = 64

@@ -8,16 +8,20 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided
+from statsnet.blocks.base import Block, BlockKind, Config, divided, side_input
 from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import is_tensor
 
 
 class Norm(Block):
-    """Layer, batch or group norm over a tensor of `shape`, with an optional activation."""
+    """Layer, batch or group norm over a tensor of `shape`, with an optional addition of a side input before it and an
+    activation behind it."""
 
-    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
+    def __init__(
+        self, kind: str, shape: tuple, groups: int = 1, activation: str = "", residual: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(*shape)
         self.maps = kind != "layer"
         self.norm: nn.Module
@@ -29,9 +33,11 @@ class Norm(Block):
             norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
             self.norm = norms[len(shape) - 2](shape[1])
         self.activation = getattr(F, activation) if activation else None
+        self.side_input = side_input(*shape) if residual else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm.forward(self.enter(x))
+        x = self.enter(x)
+        y = self.norm.forward(x if self.side_input is None else x + self.side_input)
         return y if self.activation is None else self.activation(y)
 
 
@@ -43,18 +49,23 @@ class NormKind(BlockKind):
     memory_bound = True
     module = Norm
     mixes = True
+    helpers = (side_input,)
     words: ClassVar = {"kind": NORMS, **OF_ACTIVATIONS}
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
+        residual = _adds_a_branch(motif)
+        motif = motif[residual:]
         first, base = motif[0], base_name(motif[0].op)
         kind = next((k for k in NORMS if f"{k}_norm" in base), None)
-        if kind is None:
+        if kind is None or (residual and kind != "layer"):
             return None
         shape = tuple(first.args[0]["shape"])
         if kind == "layer":
             width = math.prod(first.args[1])
             shape = (math.prod(shape) // width, width)
         config: Config = {"kind": kind, "shape": shape, "activation": activation_behind(motif)}
+        if residual:
+            config["residual"] = True
         if kind == "group":
             config["groups"] = first.args[6]
             if base == "native_group_norm" and len(shape) == 2:
@@ -75,3 +86,11 @@ class NormKind(BlockKind):
             channels = divided(rest[0], -(-divisor // batch))
             return None if channels is None else {**config, "shape": (1, channels, *rest[1:])}
         return None
+
+
+def _adds_a_branch(motif: list[Cluster]) -> bool:
+    """Whether a motif of several operators begins with the sum of two tensors of one shape."""
+    if len(motif) < 2 or base_name(motif[0].op) not in ("add", "add_"):
+        return False
+    shapes = [a["shape"] for a in motif[0].args if is_tensor(a)]
+    return len(shapes) == 2 and shapes[0] == shapes[1]

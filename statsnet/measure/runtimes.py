@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
@@ -33,6 +34,7 @@ from statsnet.workloads.trees import shape_key
 
 Arrays = list[np.ndarray[Any, Any]]
 Program = Callable[[Arrays], Any]
+Blocks = list[nn.Module]
 
 
 def exported_workload(runtime: str, built: BuiltWorkload) -> Callable[[], Any]:
@@ -52,11 +54,12 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
     runtime could change their layout once and for all. So do the tensors of blocks that read a part of what is before
     them, or a map in another shape: torch reads it where it lies, a graph would copy it first, which no model of the
     mix does. Nor does a model hand out its maps: a runtime that keeps them in a layout of its own would convert them.
-    So OpenVINO's graphs end with one position of each map, of which it still computes all.
+    So graphs end with a pool that reads one position of each map, which runtimes compute in their own layout. They
+    still compute the whole map.
     """
     _require(runtime, network.MODE, dtype_name(network.DTYPE), device)
     model, inputs = _with_inputs(network, proxy, device)
-    return _exported_step(runtime, _OnePosition(model) if runtime.startswith("openvino") else model, inputs)
+    return _exported_step(runtime, model, inputs)
 
 
 def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
@@ -107,7 +110,8 @@ def _exported_step(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[
 
 class _WithBranches(nn.Module):
     """A proxy with the branches and the `parts` of activations that it reads as inputs. The outputs that these replace
-    are outputs of the whole, so that nothing of them can be left out."""
+    are outputs of the whole, so that nothing of them can be left out. Each is a result of the blocks between two such
+    places of a tower."""
 
     def __init__(self, proxy: nn.Module) -> None:
         super().__init__()
@@ -115,24 +119,36 @@ class _WithBranches(nn.Module):
 
     def forward(self, batch: list[Tensor], branches: dict[str, Tensor], parts: dict[str, Tensor]) -> Any:
         cut: list[Tensor] = []
+        before, last = self._between(parts)
 
-        def enter(x: Tensor, part: Tensor) -> Tensor:
-            cut.append(x)
-            return part
+        def enter(x: Tensor, name: str) -> Tensor:
+            cut.append(_end_of(before[name], x))
+            return parts[name]
 
-        with _entering(self.proxy, {name: partial(enter, part=part) for name, part in parts.items()}):
-            return functional_call(self.proxy, branches, (batch,)), cut
+        with _entering(self.proxy, {name: partial(enter, name=name) for name in parts}):
+            ends = functional_call(self.proxy, branches, (batch,))
+        return [_end_of(blocks, x) for blocks, x in zip(last, ends, strict=True)], cut
+
+    def _between(self, parts: Collection[str]) -> tuple[dict[str, Blocks], list[Blocks]]:
+        """The blocks before each that reads a part, back to the part before; and those at each tower's end."""
+        before: dict[str, Blocks] = {}
+        last: list[Blocks] = []
+        for number, tower in enumerate(self.proxy.get_submodule("towers").children()):
+            run: Blocks = []
+            for name, block in tower.named_children():
+                if (full := f"towers.{number}.{name}") in parts:
+                    before[full], run = run, []
+                run.append(block)
+            last.append(run)
+        return before, last
 
 
-class _OnePosition(nn.Module):
-    """A model with lists of tensors as outputs, of which maps come out at one position only."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, *inputs: Any) -> Any:
-        return [[x[..., :1, :1] if _is_map(x) else x for x in some] for some in self.model(*inputs)]
+def _end_of(blocks: Blocks, x: Tensor) -> Tensor:
+    """The result of these blocks. Of maps of convolutions and pools, what a pool reads at one position: a runtime that
+    has them in a layout of its own computes all of them and converts nothing."""
+    modules = (m for block in blocks for m in block.modules())
+    writes_maps = any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) or hasattr(m, "pool") for m in modules)
+    return F.max_pool2d(x, 1, stride=x.shape[-2:]) if writes_maps and x.dim() == 4 else x
 
 
 def _is_map(x: Tensor) -> bool:

@@ -87,7 +87,8 @@ def fused(run: Sequence[tuple[str, str]]) -> list[bool]:
 def joined(run: Sequence[tuple[str, str]]) -> list[bool]:
     """For each operator of a run, given with its category: whether runtimes of inference make it a part of the
     convolution or product at the run's head, or if it is that product, whether something becomes a part of it. They put
-    a batch norm into weights, and what is done to each element behind results.
+    a batch norm into weights, and what is done to each element behind results. A layer norm becomes one with the
+    addition before it.
 
     A convolution is joined if it reads what another one of its segment wrote: runtimes keep such maps in a layout of
     their own. That a run does not tell.
@@ -97,7 +98,11 @@ def joined(run: Sequence[tuple[str, str]]) -> list[bool]:
     for op, category in run[1:]:
         goes_on = goes_on and (category in ELEMENT_BY_ELEMENT or "batch_norm" in base_name(op))
         behind.append(goes_on)
-    return [run[0][1] == "gemm" and any(behind), *behind]
+    marked = [run[0][1] == "gemm" and any(behind), *behind]
+    for i, (before, after) in enumerate(pairwise(base_name(op) for op, _ in run)):
+        if before in ("add", "add_") and "layer_norm" in after:
+            marked[i] = marked[i + 1] = True
+    return marked
 
 
 def count_motifs(runs: list[tuple[int, ...]], cluster_of: list[int | None]) -> Counter[tuple[int, ...]]:

@@ -31,7 +31,7 @@ class Layer:
 def chains(target: Target) -> list[Layer]:
     """Blocks of convolutions in a row: from every convolution on that is in no chain before, the most expensive first,
     each followed by the most expensive one that may read its result, and that is in the chain less often than a step
-    calls it."""
+    calls it; rather by one that adds no map, or one that the chain has."""
     made = []
     for layers in _by_member(target).values():
         readers: dict[Map, list[Layer]] = defaultdict(list)
@@ -70,8 +70,14 @@ def _row_from(first: Layer, readers: Mapping[Map, list[Layer]]) -> list[Layer]:
         free = [layer for layer in following if row.count(layer) < layer.calls]
         if not free:
             break
-        row.append(min(free, key=row.count))
+        row.append(min(free, key=lambda layer: (_lacks_a_branch(layer, row), row.count(layer))))
     return row
+
+
+def _lacks_a_branch(layer: Layer, row: list[Layer]) -> bool:
+    """Whether it adds a map of which a chain that goes on with it has none before."""
+    maps = [map_read(row[0].config), *(map_written(before.config) for before in row)]
+    return bool(layer.config.get("residual")) and map_written(layer.config) not in maps
 
 
 def _by_member(target: Target) -> dict[str, list[Layer]]:

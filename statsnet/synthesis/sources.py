@@ -15,6 +15,8 @@ from statsnet.blocks.conv_chain import ConvChainKind
 from statsnet.blocks.embedding import EmbeddingBagKind
 from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.zipf import zipf_indices
+from statsnet.profiling.motifs import JOINING
+from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.strides import view_of
@@ -71,6 +73,8 @@ def _motifs(target: Target) -> list[Source]:
         clusters = [target.clusters[i] for i in motif.clusters]
         optimizer = optimizers[motif.member]
         for run in _splits(clusters):
+            if target.may_leave_torch and _is_put_into_weights(run, clusters):
+                continue
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             gradient = motif.member, _output_shape(run[-1])
             for kind, config in readings(run):  # type: ignore[arg-type]
@@ -205,6 +209,12 @@ def _is_contiguous(cluster: TargetCluster) -> bool:
 def _output_shape(cluster: TargetCluster) -> tuple[int, ...]:
     first = next((o for o in cluster.outputs if o is not None), None)
     return tuple(first["shape"]) if first else ()
+
+
+def _is_put_into_weights(run: list[TargetCluster], motif: list[TargetCluster]) -> bool:
+    """Whether a run of a motif begins with a batch norm behind a convolution or product. Other runtimes put it into the
+    weights; alone in a proxy it would cost them a pass over the map."""
+    return run[0] is not motif[0] and motif[0].category in JOINING and "batch_norm" in base_name(run[0].op)
 
 
 def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
