@@ -6,11 +6,10 @@ another device.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -18,14 +17,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
 
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.measure.onnx_bags import translations
+from statsnet.measure.proxy_graph import graph_of
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.dtypes import dtype_name
@@ -34,7 +32,6 @@ from statsnet.workloads.trees import shape_key
 
 Arrays = list[np.ndarray[Any, Any]]
 Program = Callable[[Arrays], Any]
-Blocks = list[nn.Module]
 
 
 def exported_workload(runtime: str, built: BuiltWorkload) -> Callable[[], Any]:
@@ -48,18 +45,9 @@ def exported_workload(runtime: str, built: BuiltWorkload) -> Callable[[], Any]:
 
 
 def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: str) -> Callable[[], Any]:
-    """As `exported_workload`, for a proxy's network.
-
-    The tensors that blocks keep in place of other branches become inputs of the exported graph too. As constants, a
-    runtime could change their layout once and for all. So do the tensors of blocks that read a part of what is before
-    them, or a map in another shape: torch reads it where it lies, a graph would copy it first, which no model of the
-    mix does. Nor does a model hand out its maps: a runtime that keeps them in a layout of its own would convert them.
-    So graphs end with a pool that reads one position of each map, which runtimes compute in their own layout. They
-    still compute the whole map.
-    """
+    """As `exported_workload`, for a proxy's network (see `graph_of`)."""
     _require(runtime, network.MODE, dtype_name(network.DTYPE), device)
-    model, inputs = _with_inputs(network, proxy, device)
-    return _exported_step(runtime, model, inputs)
+    return _exported_step(runtime, *graph_of(network, proxy, device))
 
 
 def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
@@ -68,14 +56,6 @@ def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
     assert made is not None
     made.save(path, external_data=True)
     return path
-
-
-def _with_inputs(network: ModuleType, proxy: nn.Module, device: str) -> tuple[nn.Module, Inputs]:
-    state = {**dict(proxy.named_parameters()), **dict(proxy.named_buffers())}
-    kept = {name: t for name, t in state.items() if name.rpartition(".")[2].startswith(network.SIDE_INPUTS)}
-    batches = network.batches(proxy, device)
-    parts = _parts_read(proxy, batches[0])
-    return _WithBranches(proxy), [((batch, kept, parts), {}) for batch in batches]
 
 
 def _captured(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.export.ExportedProgram:
@@ -106,85 +86,6 @@ def _exported_step(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[
         runs.append(partial(programs[key], arrays))
     in_order = itertools.cycle(runs)
     return lambda: next(in_order)()
-
-
-class _WithBranches(nn.Module):
-    """A proxy with the branches and the `parts` of activations that it reads as inputs. The outputs that these replace
-    are outputs of the whole, so that nothing of them can be left out. Each is a result of the blocks between two such
-    places of a tower."""
-
-    def __init__(self, proxy: nn.Module) -> None:
-        super().__init__()
-        self.proxy = proxy
-
-    def forward(self, batch: list[Tensor], branches: dict[str, Tensor], parts: dict[str, Tensor]) -> Any:
-        cut: list[Tensor] = []
-        before, last = self._between(parts)
-
-        def enter(x: Tensor, name: str) -> Tensor:
-            cut.append(_end_of(before[name], x))
-            return parts[name]
-
-        with _entering(self.proxy, {name: partial(enter, name=name) for name in parts}):
-            ends = functional_call(self.proxy, branches, (batch,))
-        return [_end_of(blocks, x) for blocks, x in zip(last, ends, strict=True)], cut
-
-    def _between(self, parts: Collection[str]) -> tuple[dict[str, Blocks], list[Blocks]]:
-        """The blocks before each that reads a part, back to the part before; and those at each tower's end."""
-        before: dict[str, Blocks] = {}
-        last: list[Blocks] = []
-        for number, tower in enumerate(self.proxy.get_submodule("towers").children()):
-            run: Blocks = []
-            for name, block in tower.named_children():
-                if (full := f"towers.{number}.{name}") in parts:
-                    before[full], run = run, []
-                run.append(block)
-            last.append(run)
-        return before, last
-
-
-def _end_of(blocks: Blocks, x: Tensor) -> Tensor:
-    """The result of these blocks. Of maps of convolutions and pools, what a pool reads at one position: a runtime that
-    has them in a layout of its own computes all of them and converts nothing."""
-    modules = (m for block in blocks for m in block.modules())
-    writes_maps = any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) or hasattr(m, "pool") for m in modules)
-    return F.max_pool2d(x, 1, stride=x.shape[-2:]) if writes_maps and x.dim() == 4 else x
-
-
-def _is_map(x: Tensor) -> bool:
-    return x.dim() > 3
-
-
-def _parts_read(proxy: nn.Module, batch: list[Tensor]) -> dict[str, Tensor]:
-    """By the blocks' names: what is read by those that read a part of the output before them, or a map in another
-    shape."""
-    parts: dict[str, Tensor] = {}
-
-    def enter(x: Tensor, name: str, usual: Callable[[Tensor], Tensor]) -> Tensor:
-        entered = usual(x)
-        reshaped = entered.shape != x.shape and (_is_map(x) or _is_map(entered))
-        if reshaped or entered.numel() < x.numel():
-            parts[name] = entered.clone(memory_format=torch.contiguous_format)
-        return entered
-
-    blocks = {name: block for name, block in proxy.named_modules() if hasattr(block, "enter")}
-    watched = {name: partial(enter, name=name, usual=block.enter) for name, block in blocks.items()}
-    with torch.no_grad(), _entering(proxy, watched):
-        proxy(batch)
-    return parts
-
-
-@contextlib.contextmanager
-def _entering(proxy: nn.Module, instead: Mapping[str, Callable[[Tensor], Tensor]]) -> Iterator[None]:
-    """Blocks, by name, read their input through these functions."""
-    blocks: list[Any] = [proxy.get_submodule(name) for name in instead]
-    for block, function in zip(blocks, instead.values(), strict=True):
-        block.enter = function
-    try:
-        yield
-    finally:
-        for block in blocks:
-            del block.enter
 
 
 def _program(runtime: str, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

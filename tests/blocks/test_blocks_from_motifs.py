@@ -72,6 +72,10 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), (r(2, 3, 8, 4),) * 3,
         "attention", {"queries": 8, "causal": True, "contiguous": True},
     ),
+    "attention with a mask": (
+        F.scaled_dot_product_attention, (*(r(2, 3, 8, 4),) * 3, r(2, 1, 8, 8)), "attention",
+        {"causal": False, "mask": (2, 1, 8, 8)},
+    ),
     "cross attention": (
         F.scaled_dot_product_attention, (r(2, 3, 8, 4), r(2, 3, 5, 4), r(2, 3, 5, 4)), "attention",
         {"queries": 8, "keys": 5},
@@ -85,6 +89,9 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
         {"indices": 15, "bags": 3, "mode": "mean"},
     ),
     "layer norm": (nn.LayerNorm(6), (r(5, 6),), "norm", {"kind": "layer", "shape": (5, 6)}),
+    "addition and layer norm": (
+        lambda a, b: F.layer_norm(a + b, (6,)), (r(2, 5, 6), r(2, 5, 6)), "norm", {"shape": (10, 6), "residual": True},
+    ),
     "batch norm": (nn.BatchNorm2d(3), (r(2, 3, 4, 4),), "norm", {"kind": "batch", "shape": (2, 3, 4, 4)}),
     "group norm": (nn.GroupNorm(2, 4), (r(2, 4, 3, 3),), "norm", {"kind": "group", "groups": 2}),
     "softmax": (nn.Softmax(1), (r(2, 5, 3),), "softmax", {"axis": 1, "log": False}),

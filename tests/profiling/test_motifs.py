@@ -73,6 +73,8 @@ def test_what_other_runtimes_join() -> None:
     relu, add = ("aten.relu_.default", "activation"), ("aten.add.Tensor", "elementwise")
     assert joined([conv, norm, add, relu]) == [False, True, True, True]
     assert joined([linear, layer_norm, relu]) == [False, False, False]
+    assert joined([linear, add, layer_norm]) == [True, True, True]
+    assert joined([add, layer_norm, relu]) == [True, True, False]
     assert joined([linear, relu]) == [True, True]
     assert joined([norm, relu]) == [False, False]
 

@@ -41,6 +41,10 @@ POOL = {
     "stride": (2, 2),
     "padding": (1, 1),
 }
+ADDING = {
+    **CHAIN, "channels": (4, 8, 8), "kernels": (3, 3), "residuals": (True, True), "strides": (1, 1), "paddings": (1, 1),
+}  # fmt: skip
+
 ATTENTION = {"batch": 8, "heads": 2, "queries": 6, "keys": 6, "head_size": 4}
 BAG = {"rows": 40, "width": 4, "indices": 32, "bags": 8}
 
@@ -55,7 +59,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {**CONV, "channels_last": True, "residual": True, "activation": "relu"},
         {**LINE, "channels_last": True, "output_last_axis": 1},
     ],
-    "conv_chain": [CHAIN],
+    "conv_chain": [CHAIN, ADDING],
     "deconv": [
         {**DECONV, "bias": True, "activation": "relu"},
         {**DECONV, "longer": (1, 0), "norm": True},
@@ -76,6 +80,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     ],
     "attention": [
         ATTENTION, {**ATTENTION, "causal": True}, {**ATTENTION, "keys": 9}, {**ATTENTION, "contiguous": True},
+        {**ATTENTION, "mask": (8, 1, 6, 6)},
     ],
     "recurrent": [
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 5},
@@ -90,6 +95,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     "embedding_bag": [BAG, {**BAG, "mode": "mean", "sparse": True}, {**BAG, "uses": 4}],
     "norm": [
         {"kind": "layer", "shape": (8, 12)},
+        {"kind": "layer", "shape": (8, 12), "residual": True},
         {"kind": "batch", "shape": (8, 3, 4, 4), "activation": "relu"},
         {"kind": "batch", "shape": (8, 3)},
         {"kind": "batch", "shape": (8, 3, 5)},

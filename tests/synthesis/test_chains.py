@@ -94,6 +94,21 @@ def test_a_chain_is_made_smaller_as_its_convolutions() -> None:
     assert kind.scaled({**config, "batch": 2}, 4) is None
 
 
+def test_a_chain_has_the_map_that_it_adds() -> None:
+    """As a bottleneck: what only narrows or widens comes first, and a sum when there is a map of its shape. The map is
+    then no side input, which other runtimes would bring into their layout first."""
+    config = chained([layer(8, 32, 1), layer(32, 8, 1), {**layer(8, 32, 1), "residual": True}])
+    assert config is not None
+    chain = KINDS["conv_chain"].build(config).eval()
+    assert [name for name, _ in chain.named_parameters() if "side_input" in name] == []
+    first, second, third = chain.layers  # type: ignore[misc]
+    x = torch.randn(2, 8, 8, 8)
+    with torch.no_grad():
+        wide = first(x)
+        third.activation = None
+        assert torch.allclose(chain(x), third(second(wide)) + wide, atol=1e-6)
+
+
 def test_what_is_called_several_times_may_follow_itself() -> None:
     (row,) = chains(target(convolution(8, 8, 3)))
     assert row.config["channels"] == (8, 8, 8, 8, 8)

@@ -77,6 +77,10 @@ def test_what_is_left_of_a_motif_behind_its_first_operators() -> None:
     assert kinds.count(("norm", "relu")) == 1
     assert ("norm", "") in kinds
     assert ("pointwise", None) in kinds
+    (member,) = of_parts.members
+    inferring = replace(member, signature=replace(member.signature, mode="inference"))
+    inference = replace(of_parts, motifs=(motif,), members=(inferring,))
+    assert "norm" not in [s.kind for s in sources(inference)]  # other runtimes put it into the weights
 
 
 def test_the_dearest_parameter_stands_for_its_class() -> None:

@@ -1,0 +1,153 @@
+"""A proxy as a graph for other runtimes: what stands for the rest of a model comes in, and nothing is left out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from statsnet.workloads.calling import Inputs
+
+Blocks = list[nn.Module]
+
+COLOURS = 3
+"""Channels of an image."""
+
+LANES = 16
+"""Runtimes have a layout of their own for maps of which the channels are a multiple of this."""
+
+
+def graph_of(network: ModuleType, proxy: nn.Module, device: str) -> tuple[nn.Module, Inputs]:
+    """The graph, and its inputs for several steps.
+
+    The tensors that blocks keep in place of other branches become inputs too. As constants, a runtime could change
+    their layout once and for all. So do the tensors of blocks that read a part of what is before them, or a map in
+    another shape: torch reads it where it lies, a graph would copy it first, which no model of the mix does. Nor does
+    a model take in or hand out maps of many channels: a runtime that keeps them in a layout of its own would convert
+    them. So a convolution makes them of as many images, and a pool hands on one position of what would go out.
+    """
+    state = {**dict(proxy.named_parameters()), **dict(proxy.named_buffers())}
+    kept = {name: t for name, t in state.items() if name.rpartition(".")[2].startswith(network.SIDE_INPUTS)}
+    batches = network.batches(proxy, device)
+    parts = _parts_read(proxy, batches[0])
+    graph = _Graph(proxy, batches[0], parts)
+    given = {name: graph.handed(name, x) for name, x in parts.items()}
+    return graph, [(([graph.handed(_head(i), x) for i, x in enumerate(b)], kept, given), {}) for b in batches]
+
+
+class _Graph(nn.Module):
+    """A proxy with the branches and the `parts` of activations that it reads as inputs. The outputs that these replace
+    are outputs of the whole, so that nothing of them can be left out. Each is a result of the blocks between two such
+    places of a tower."""
+
+    def __init__(self, proxy: nn.Module, batch: list[Tensor], parts: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.proxy = proxy
+        self.before, self.last = _between(proxy, parts)
+        given = {**{_head(i): x for i, x in enumerate(batch)}, **parts}
+        self.shapes = {name: x.shape for name, x in given.items() if x.is_floating_point() and x.is_contiguous()}
+        generator = torch.Generator().manual_seed(0)
+        for name, shape in self.shapes.items():
+            if _writes_maps([proxy.get_submodule(name)]) and len(shape) == 4 and shape[1] % LANES == 0:
+                weight = torch.randn(shape[1], COLOURS, 1, 1, generator=generator)
+                self.register_buffer(_weight(name), weight)
+
+    def forward(self, batch: list[Tensor], branches: dict[str, Tensor], parts: dict[str, Tensor]) -> Any:
+        cut: list[Tensor] = []
+
+        def enter(x: Tensor, name: str) -> Tensor:
+            cut.append(_end_of(self.before[name], x))
+            return self._taken(name, parts[name])
+
+        with _entering(self.proxy, {name: partial(enter, name=name) for name in parts}):
+            given = [self._taken(_head(i), x) for i, x in enumerate(batch)]
+            ends = functional_call(self.proxy, branches, (given,))
+        return [_end_of(blocks, x) for blocks, x in zip(self.last, ends, strict=True)], cut
+
+    def handed(self, name: str, x: Tensor) -> Tensor:
+        """What comes in for the tensor that this block reads."""
+        if hasattr(self, _weight(name)):
+            return x[:, :COLOURS].contiguous()
+        return x.flatten() if name in self.shapes else x
+
+    def _taken(self, name: str, x: Tensor) -> Tensor:
+        if hasattr(self, _weight(name)):
+            return F.conv2d(x, self.get_buffer(_weight(name)))
+        return x.view(self.shapes[name]) if name in self.shapes else x
+
+
+def _weight(name: str) -> str:
+    return "of_images_" + name.replace(".", "_")
+
+
+def _head(tower: int) -> str:
+    """The name of a tower's first block."""
+    return f"towers.{tower}.0"
+
+
+def _between(proxy: nn.Module, parts: Collection[str]) -> tuple[dict[str, Blocks], list[Blocks]]:
+    """The blocks before each that reads a part, back to the part before; and those at each tower's end."""
+    before: dict[str, Blocks] = {}
+    last: list[Blocks] = []
+    for number, tower in enumerate(proxy.get_submodule("towers").children()):
+        run: Blocks = []
+        for place, block in enumerate(tower.children()):
+            if (name := f"towers.{number}.{place}") in parts:
+                before[name], run = run, []
+            run.append(block)
+        last.append(run)
+    return before, last
+
+
+def _end_of(blocks: Blocks, x: Tensor) -> Tensor:
+    """The result of these blocks; of maps, what a pool reads at one position. A runtime still computes all of them."""
+    return F.max_pool2d(x, 1, stride=x.shape[-2:]) if _writes_maps(blocks) and x.dim() == 4 else x
+
+
+def _writes_maps(blocks: Blocks) -> bool:
+    """Whether there is a convolution or a pool among them."""
+    modules = (m for block in blocks for m in block.modules())
+    return any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) or hasattr(m, "pool") for m in modules)
+
+
+def _is_map(x: Tensor) -> bool:
+    return x.dim() > 3
+
+
+def _parts_read(proxy: nn.Module, batch: list[Tensor]) -> dict[str, Tensor]:
+    """By the blocks' names: what is read by those that read a part of the output before them, or a map in another
+    shape."""
+    parts: dict[str, Tensor] = {}
+
+    def enter(x: Tensor, name: str, usual: Callable[[Tensor], Tensor]) -> Tensor:
+        entered = usual(x)
+        reshaped = entered.shape != x.shape and (_is_map(x) or _is_map(entered))
+        if reshaped or entered.numel() < x.numel():
+            parts[name] = entered.clone(memory_format=torch.contiguous_format)
+        return entered
+
+    blocks = {name: block for name, block in proxy.named_modules() if hasattr(block, "enter")}
+    watched = {name: partial(enter, name=name, usual=block.enter) for name, block in blocks.items()}
+    with torch.no_grad(), _entering(proxy, watched):
+        proxy(batch)
+    return parts
+
+
+@contextlib.contextmanager
+def _entering(proxy: nn.Module, instead: Mapping[str, Callable[[Tensor], Tensor]]) -> Iterator[None]:
+    """Blocks, by name, read their input through these functions."""
+    blocks: list[Any] = [proxy.get_submodule(name) for name in instead]
+    for block, function in zip(blocks, instead.values(), strict=True):
+        block.enter = function
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.enter
