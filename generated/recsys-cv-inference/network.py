@@ -356,7 +356,8 @@ def side_input(*shape: int) -> nn.Parameter:
 
 
 class Conv(Block):
-    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a side input, and activation. With
+    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a branch (a side input, unless one comes
+    with the map), and activation. With
     `channels_last`, the map that it reads has its channels innermost in memory. The axis `output_last_axis` of the
     output, if there is one, is the last one for later layers, and so in the gradient's memory."""
 
@@ -384,13 +385,15 @@ class Conv(Block):
             self.side_input.data = self.side_input.data.contiguous(memory_format=last_format)
         self.activation = getattr(F, activation) if activation else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, branch: Tensor | None = None) -> Tensor:
         x = self.enter(x)
         y = self.conv.forward(x.movedim(-1, 1) if self.channels_last else x)
         if self.norm is not None:
             y = self.norm.forward(y)
-        if self.side_input is not None:
-            y = y + self.side_input
+        if branch is None:
+            branch = self.side_input
+        if branch is not None:
+            y = y + branch
         if self.activation is not None:
             y = self.activation(y)
         return y if self.output_last_axis < 0 else y.movedim(self.output_last_axis, -1)
@@ -443,24 +446,27 @@ class BatchedMatMul(Block):
 
 class Attention(Block):
     """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
-    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may."""
+    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
+    shape `mask` are added to the scores."""
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
-        contiguous: bool = False,
+        contiguous: bool = False, mask: tuple = (),
     ) -> None:
         together = queries == keys
         of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
         super().__init__(3 if together else 1, batch, *of_queries, head_size)
         self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
         self.causal, self.contiguous = causal, contiguous
+        self.register_buffer("side_input_mask", side_input(*mask).detach() if mask else None)
 
     def forward(self, x: Tensor) -> Tensor:
         q, *rest = self.enter(x).unbind(0)
         k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
         if not self.contiguous:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, k, v, self.side_input_mask, is_causal=self.causal)
+        return y.transpose(1, 2)
 
 
 @cache
@@ -529,9 +535,12 @@ class EmbeddingBag(nn.Module):
 
 
 class Norm(Block):
-    """Layer, batch or group norm over a tensor of `shape`, with an optional activation."""
+    """Layer, batch or group norm over a tensor of `shape`, with an optional addition of a side input before it and an
+    activation behind it."""
 
-    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
+    def __init__(
+        self, kind: str, shape: tuple, groups: int = 1, activation: str = "", residual: bool = False,
+    ) -> None:
         super().__init__(*shape)
         self.maps = kind != "layer"
         self.norm: nn.Module
@@ -543,9 +552,11 @@ class Norm(Block):
             norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
             self.norm = norms[len(shape) - 2](shape[1])
         self.activation = getattr(F, activation) if activation else None
+        self.side_input = side_input(*shape) if residual else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm.forward(self.enter(x))
+        x = self.enter(x)
+        y = self.norm.forward(x if self.side_input is None else x + self.side_input)
         return y if self.activation is None else self.activation(y)
 
 

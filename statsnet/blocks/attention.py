@@ -91,5 +91,5 @@ def _with_masks(config: Config, **changed: int) -> Config:
     smaller = {**config, **changed}
     if "mask" in config:
         masks = zip(("batch", "heads"), config["mask"], strict=False)
-        smaller["mask"] = (*(min(n, smaller[axis]) if n > 1 else 1 for axis, n in masks), *config["mask"][2:])
+        smaller["mask"] = (*(smaller[axis] if n > 1 else 1 for axis, n in masks), *config["mask"][2:])
     return smaller

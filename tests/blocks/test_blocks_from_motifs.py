@@ -90,7 +90,7 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
     ),
     "layer norm": (nn.LayerNorm(6), (r(5, 6),), "norm", {"kind": "layer", "shape": (5, 6)}),
     "addition and layer norm": (
-        lambda a, b: F.layer_norm(a + b, (6,)), (r(2, 5, 6), r(2, 5, 6)), "norm", {"shape": (10, 6), "residual": True},
+        lambda a, b: F.layer_norm(a + b, (6,)), (r(10, 6), r(10, 6)), "norm", {"shape": (10, 6), "residual": True},
     ),
     "batch norm": (nn.BatchNorm2d(3), (r(2, 3, 4, 4),), "norm", {"kind": "batch", "shape": (2, 3, 4, 4)}),
     "group norm": (nn.GroupNorm(2, 4), (r(2, 4, 3, 3),), "norm", {"kind": "group", "groups": 2}),
