@@ -590,6 +590,8 @@ class Attention(Block):
     positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
     shape `mask` are added to the scores."""
 
+    side_input_mask: Tensor | None
+
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
         contiguous: bool = False, mask: tuple = (),

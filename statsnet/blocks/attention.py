@@ -16,6 +16,8 @@ class Attention(Block):
     positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
     shape `mask` are added to the scores."""
 
+    side_input_mask: Tensor | None
+
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
         contiguous: bool = False, mask: tuple = (),
@@ -62,7 +64,7 @@ class AttentionKind(BlockKind):
         if q[1] > 1 and all("strides" not in operand for operand in first.args[:3]):
             config["contiguous"] = True
         mask = first.args[mask_position] if mask_position and len(first.args) > mask_position else None
-        if is_tensor(mask) and not causal:
+        if mask is not None and is_tensor(mask) and not causal:
             config["mask"] = (*(1,) * (4 - len(mask["shape"])), *mask["shape"])
         return config
 
