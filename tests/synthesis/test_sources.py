@@ -67,7 +67,7 @@ def test_what_is_left_of_a_motif_behind_its_first_operators() -> None:
     """A compiler runs it in one pass; the batch norm alone, and the relu alone, would be two."""
     shape = (4, 16, 8, 8)
     operands = (tensor(*shape), tensor(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
-    conv = cluster("aten.convolution.default", "forward", operands, *shape)
+    conv = replace(cluster("aten.convolution.default", "forward", operands, *shape), category="convolution")
     norm = cluster("aten.native_batch_norm.default", "forward", (tensor(*shape), *[tensor(16)] * 4), *shape)
     relu = cluster("aten.relu.default", "forward", (tensor(*shape),), *shape)
     of_parts = target(conv, norm, relu)
