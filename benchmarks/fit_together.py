@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks import csv_tables
 from benchmarks.console import left_out_if_it_fails, markdown_table, parser, start
 from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen_subjects, proxy_of
-from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic
+from statsnet.signatures.documents import COLLECTIVE_GROUP, Fit
 from statsnet.signatures.limits import MOST_PROCESSES
 from statsnet.signatures.storage import load_fit
 
@@ -27,7 +27,7 @@ from statsnet.signatures.storage import load_fit
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TogetherRow:
     """One characteristic of one proxy, with its error and the bar for it, as in fit.json. The error is None where the
-    proxy has not been measured in several processes."""
+    proxy has not been measured in several processes, and then `why` says why not."""
 
     subject: str
     processes: int
@@ -37,6 +37,7 @@ class TogetherRow:
     achieved: float | None = None
     error: float | None = None
     goal: float
+    why: str | None = None
 
     @property
     def is_share(self) -> bool:
@@ -53,7 +54,7 @@ def main() -> int:
     for subject in options.subjects:
         with left_out_if_it_fails(subject.name, failed):
             proxy = proxy_of(subject, options.proxies, processes=options.processes)
-            rows += rows_of(subject, options.processes, load_fit(proxy / "fit.json").characteristics)
+            rows += rows_of(subject, options.processes, load_fit(proxy / "fit.json"))
             csv_tables.write(options.output, TogetherRow, rows)
     print(markdown(rows))
     return 1 if failed else 0
@@ -73,9 +74,9 @@ def _options() -> argparse.Namespace:
     return chosen
 
 
-def rows_of(subject: SharedStep, processes: int, fit: Sequence[Characteristic]) -> Iterator[TogetherRow]:
+def rows_of(subject: SharedStep, processes: int, fit: Fit) -> Iterator[TogetherRow]:
     """A row for each of the fit's characteristics of collectives."""
-    for found in fit:
+    for found in fit.characteristics:
         if found.group != COLLECTIVE_GROUP or found.target is None:
             continue
         yield TogetherRow(
@@ -87,11 +88,12 @@ def rows_of(subject: SharedStep, processes: int, fit: Sequence[Characteristic]) 
             achieved=found.achieved,
             error=found.missed_by,
             goal=found.bar or 0.0,
+            why=fit.not_together if found.achieved is None else None,
         )
 
 
 def markdown(rows: Sequence[TogetherRow]) -> str:
-    """A line for each row, then how many goals are met."""
+    """A line for each row, how many goals are met, then why some were not measured."""
     header = ["step of", "processes", "characteristic", "target", "achieved", "error", "goal"]
     lines = []
     for r in rows:
@@ -103,9 +105,12 @@ def markdown(rows: Sequence[TogetherRow]) -> str:
         lines.append([r.subject, f"{r.processes}", r.characteristic, *figures, shown, f"± {100 * r.goal:.0f} {unit}"])
     known = [r for r in rows if r.error is not None]
     met = sum(abs(r.error or 0.0) <= r.goal for r in known)
-    return markdown_table(header, lines) + (
-        f"\n\n{met} of {len(known)} goals are met (missed ones are bold), {len(rows) - len(known)} were not measured"
-    )
+    reasons = dict.fromkeys(f"{r.subject}, {r.processes} processes: {r.why}" for r in rows if r.why)
+    return "\n\n".join([
+        markdown_table(header, lines),
+        f"{met} of {len(known)} goals are met (missed ones are bold), {len(rows) - len(known)} were not measured",
+        *reasons,
+    ])  # fmt: skip
 
 
 def _figure(row: TogetherRow, value: float) -> str:

@@ -27,7 +27,7 @@ from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import Target
-from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
+from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks, Unmeasured
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_of
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
@@ -241,8 +241,8 @@ class RecordedBench:
         """A device that is not here has no known counters."""
         return measurement
 
-    def measure_together(self, source: str, processes: int) -> None:
-        """Nothing runs on a device that is not here."""
+    def measure_together(self, source: str, processes: int) -> Unmeasured:
+        return Unmeasured("nothing runs on a device that is not here")
 
     def evidence(self, signature: Signature) -> dict[str, float]:
         """Shares of a step's operator time by what it rests on."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statsnet.errors import printable, shown
-from statsnet.signatures.coverage import coverage_warning, missed_warning
+from statsnet.signatures.coverage import coverage_warning, missed_warning, not_together
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Fit, ProxySpec
 from statsnet.signatures.simulation import Prediction, Simulation, SimulationFit
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
@@ -129,7 +129,7 @@ def _communication_section(spec: ProxySpec, fit: Fit) -> list[str]:
         "| | asked | achieved |",
         "|---|---|---|",
         *(f"| {told(r.name)} | {_in_unit(r.target, r.unit)} | {_in_unit(r.achieved, r.unit)} |" for r in rows),
-        *(["", told(missed)] if (missed := missed_warning(fit)) else []),
+        *(line for sentence in (missed_warning(fit), not_together(fit)) if sentence for line in ("", told(sentence))),
     ]
 
 

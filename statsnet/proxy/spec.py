@@ -63,6 +63,8 @@ class Proxy:
     slowed_share: float = 0.0
     communication: tuple[Characteristic, ...] = ()
     """What is asked of the processes that run it together, and what they do."""
+    not_together: str | None = None
+    """Why they were not measured."""
 
     @property
     def latency_s(self) -> float:
@@ -106,6 +108,7 @@ class Proxy:
             recorded=self.evidence,
             uncovered=self.coverage.uncovered,
             slowed_share=self.slowed_share or None,
+            not_together=self.not_together,
         )
         return without_fingerprints(fit) if self.target.is_private else fit
 

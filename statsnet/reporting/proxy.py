@@ -20,7 +20,7 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
-from statsnet.signatures.coverage import coverage_warning, missed_warning
+from statsnet.signatures.coverage import coverage_warning, missed_warning, not_together
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Distances, Fit, FitSummary, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
@@ -128,6 +128,8 @@ def _remarks(fit: Fit) -> Iterator[str]:
         yield missed if fit.recorded else missed + why
     if beyond_bars := missed_warning(fit):
         yield beyond_bars
+    if unknown := not_together(fit):
+        yield unknown
     if recorded := fit.recorded:
         exact, model, roofline = (percent(recorded.get(kind, 0.0)) for kind in ("exact", "model", "roofline"))
         yield (

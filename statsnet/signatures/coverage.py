@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from statsnet.errors import printable
 from statsnet.signatures.documents import Characteristic, Fit, Uncovered
 from statsnet.signatures.target import Target
 from statsnet.units import format_duration
@@ -75,6 +76,12 @@ def missed_warning(fit: Fit) -> str | None:
         return None
     hint = _counted_hint([row for row in missed if not row.is_share], fit.summary.step_latency_error or 0.0)
     return f"Missed, so do not rely on them: {', '.join(map(_missed, missed))}.{hint}"
+
+
+def not_together(fit: Fit) -> str | None:
+    """A sentence that says why it is not known how long the processes wait, if it is not."""
+    why = fit.not_together
+    return None if why is None else f"How long its processes wait for each other was not measured: {printable(why)}."
 
 
 def _counted_hint(missed: Sequence[Characteristic], longer: float) -> str:

@@ -275,7 +275,8 @@ class Round:
 class Fit:
     """fit.json: how well a proxy matches its target. Of a proxy for simulators nothing was measured: its `simulation`
     holds what is predicted. `effort` is how much was measured for it; all files without it are
-    from a time when that was always what is now called thorough."""
+    from a time when that was always what is now called thorough. `not_together` says why a proxy with collectives was
+    not measured in several processes."""
 
     kind: Literal["statsnet.fit"] = "statsnet.fit"
     schema_version: Literal[1] = 1
@@ -292,4 +293,5 @@ class Fit:
     recorded: dict[str, float] | None = None
     uncovered: Annotated[tuple[Uncovered, ...], MOST_ROWS] | None = field(default=None, metadata=IF_KNOWN)
     slowed_share: Share | None = field(default=None, metadata=IF_KNOWN)
+    not_together: Annotated[str, Meta(max_length=2_000)] | None = field(default=None, metadata=IF_KNOWN)
     simulation: SimulationFit | None = field(default=None, metadata=IF_KNOWN)

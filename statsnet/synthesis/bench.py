@@ -31,6 +31,13 @@ T = TypeVar("T")
 MeasuredBlocks = list[tuple[Candidate, BlockMeasurement]]
 
 
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """In place of a measurement: why there is none, as the end of a sentence."""
+
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept(Generic[T]):
     """A task whose result the cache keeps under a key; one that is not usable is measured again."""
@@ -168,9 +175,8 @@ class Bench(Protocol):
     def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
         """The same with hardware counters, if the bench reads any."""
 
-    def measure_together(self, source: str, processes: int) -> Measurement | None:
-        """A network in so many processes that run each step together, at the machine's present speed; None where that
-        cannot be measured."""
+    def measure_together(self, source: str, processes: int) -> Measurement | Unmeasured:
+        """A network in so many processes that run each step together, at the machine's present speed."""
 
     def evidence(self, signature: Signature) -> dict[str, float] | None:
         """Where times that were not measured come from; None: all were measured."""

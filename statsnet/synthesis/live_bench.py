@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from statsnet.environment.record import usable_cores
-from statsnet.errors import ProcessError, StatsNetError
+from statsnet.errors import ProcessError, StatsNetError, printable
 from statsnet.measure import sandbox
 from statsnet.measure.network_file import digest, written
 from statsnet.measure.reference_network import TimeReferenceNetwork
@@ -18,7 +18,7 @@ from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target
-from statsnet.synthesis.bench import BenchSetup, Kept, MeasuredBlocks
+from statsnet.synthesis.bench import BenchSetup, Kept, MeasuredBlocks, Unmeasured
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.block_runs import fastest_measurements, measure_on_pool, silence_s
 from statsnet.synthesis.candidates import Candidate
@@ -228,19 +228,18 @@ class LiveBench:
             self.setup.note(why)
         return replace(measurement, signature=signature)
 
-    def measure_together(self, source: str, processes: int) -> Measurement | None:
+    def measure_together(self, source: str, processes: int) -> Measurement | Unmeasured:
         """On a CPU, each process has its part of the cores; there must be one for each."""
         setup = self.setup
         kind = setup.device.partition(":")[0]  # each process takes a GPU of its own
         places = torch.cuda.device_count() if kind == "cuda" else usable_cores()
-        why = "in a sandbox cannot find each other" if sandbox.is_on() else None
-        if processes > places:
-            why = f"have only {places} devices here"
         if setup.pool is not None:
-            why = "are not started together on a fleet"
-        if why is not None:
-            setup.note(f"{processes} processes {why}: how long they wait was not measured")
-            return None
+            return Unmeasured("processes are not started together on a fleet")
+        if processes > places:
+            what = "GPU" if kind == "cuda" else "core"
+            return Unmeasured(f"each of {processes} processes needs a {what}, and there is room for {places} here")
+        if sandbox.is_on():
+            return Unmeasured("processes in a sandbox cannot find each other")
 
         def measure() -> NetworkTrace:
             with written(source) as folder:
@@ -251,8 +250,7 @@ class LiveBench:
         try:
             trace = setup.cache.remember(key, NetworkTrace, measure)
         except StatsNetError as error:
-            setup.note(f"the proxy was not measured in {processes} processes: {error.message}: {last_line(error)}")
-            return None
+            return Unmeasured(printable(f"{error.message}: {last_line(error)}"))
         return trace.signature.measurements[0]
 
     def evidence(self, signature: Signature) -> dict[str, float] | None:

@@ -9,7 +9,7 @@ from statsnet.signatures.coverage import coverage_of
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.bench import Bench
+from statsnet.synthesis.bench import Bench, Unmeasured
 from statsnet.synthesis.collectives import asked_collectives, communication_rows, placed_collectives
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.loads import least_times_s
@@ -47,6 +47,8 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     )
     achieved = target_of(signature)
     tried = least_times_s(load.scale_times(drift) for load in problem.costs.loads())
+    together = _measured_together(spec, whole, bench)
+    rows = communication_rows(whole, collectives, step_s, together if isinstance(together, Measurement) else None)
     return Proxy(
         spec=spec,
         target=target,
@@ -60,13 +62,13 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         build_s=measurement.build_s,
         effort=bench.setup.effort.name,
         evidence=bench.evidence(signature),
-        communication=communication_rows(whole, collectives, step_s, _measured_together(spec, whole, bench)),
+        communication=rows,
+        not_together=together.why if isinstance(together, Unmeasured) else None,
     )
 
 
-def _measured_together(spec: ProxySpec, whole: Target, bench: Bench) -> Measurement | None:
-    """The finished proxy in as many processes as the largest member; None without collectives, or if that cannot be
-    measured."""
+def _measured_together(spec: ProxySpec, whole: Target, bench: Bench) -> Measurement | Unmeasured | None:
+    """The finished proxy in as many processes as the largest member; None without collectives."""
     known = [m.measurement.collectives for m in whole.members]
     processes = max((c.processes for c in known if c is not None), default=1)
     return bench.measure_together(source_of(spec), processes) if spec.collectives and processes > 1 else None

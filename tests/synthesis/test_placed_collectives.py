@@ -29,11 +29,14 @@ from statsnet.measure.cache import MeasurementCache
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.spec import collective_configs
 from statsnet.proxy.towers import Placed, Tower
+from statsnet.reporting.proxy import fit_report
 from statsnet.signatures.collectives import Collectives, CollectiveTime
 from statsnet.signatures.computing import computing, computing_share
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, Motif, Signature
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.target import Target, target_of, target_of_members, target_of_mix
+from statsnet.synthesis.bench import Unmeasured
 from statsnet.synthesis.collectives import (
     CALLS_ERROR,
     AskedCollective,
@@ -213,9 +216,10 @@ class Alone(SimulatedBench):
     def evidence(self, signature: Signature) -> None:
         return None
 
-    def measure_together(self, source: str, processes: int) -> None:
+    def measure_together(self, source: str, processes: int) -> Unmeasured:
         assert processes == 2
         assert "all_reduce" in source
+        return Unmeasured("there is no core")
 
 
 def test_a_finished_proxy_holds_them_and_its_fit_says_how_many() -> None:
@@ -225,6 +229,7 @@ def test_a_finished_proxy_holds_them_and_its_fit_says_how_many() -> None:
     assert proxy.spec.mix[0].latency_s == pytest.approx(0.012)
     rows = {r.name: r for r in proxy.fit().characteristics if r.group == "collective"}
     assert rows["all_reduce bytes"].achieved == pytest.approx(rows["all_reduce bytes"].target or 0, rel=0.01)
+    assert "was not measured: there is no core." in str(fit_report(proxy.fit())[-1])
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="two processes need two cores")
@@ -234,11 +239,9 @@ def test_a_proxy_is_measured_in_two_processes(tmp_path: Path) -> None:
     placed = placed_collectives(asked_collectives(distributed()), 0.012 / 10, mode="training")
     source = network_source(towers, title="", spec_id="", mode="training", dtype="float32", seed=0,
                             collectives=collective_configs(placed))  # fmt: skip
-    notes: list[str] = []
-    setup = bench_setup(MeasurementCache(tmp_path), mode="training", note=notes.append)
+    setup = bench_setup(MeasurementCache(tmp_path), mode="training")
     together = LiveBench(setup).measure_together(source, 2)
-    assert not notes
-    assert together is not None
+    assert isinstance(together, Measurement)
     assert together.collectives is not None
     assert (together.collectives.processes, together.collectives.backend) == (2, "gloo")
     assert sum(c.time_s for c in together.collectives.calls) > 0
@@ -247,18 +250,20 @@ def test_a_proxy_is_measured_in_two_processes(tmp_path: Path) -> None:
     assert waiting is not None
     assert 0 <= waiting <= 1
     assert LiveBench(setup).measure_together(source, 2) == together, "it is kept"
-    assert LiveBench(setup).measure_together(source, 1000) is None
-    assert "1000 processes" in notes[-1]
+    too_many = LiveBench(setup).measure_together(source, 1000)
+    assert isinstance(too_many, Unmeasured)
+    assert "each of 1000 processes needs a core" in too_many.why
+    failed = LiveBench(setup).measure_together("raise ValueError('no such thing')", 2)
+    assert isinstance(failed, Unmeasured)
+    assert failed.why.endswith("ValueError: no such thing")
 
 
 def test_processes_in_a_sandbox_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("statsnet.synthesis.live_bench.usable_cores", lambda: 2)
     monkeypatch.setattr(sandbox, "check", lambda: None)
-    notes: list[str] = []
-    setup = bench_setup(MeasurementCache(tmp_path), mode="training", note=notes.append)
+    setup = bench_setup(MeasurementCache(tmp_path), mode="training")
     with sandbox.sandboxed():
-        assert LiveBench(setup).measure_together("", 2) is None
-    assert notes == ["2 processes in a sandbox cannot find each other: how long they wait was not measured"]
+        assert LiveBench(setup).measure_together("", 2) == Unmeasured("processes in a sandbox cannot find each other")
 
 
 def test_what_computes_beside_moving_stays_in_the_target() -> None:
