@@ -293,5 +293,6 @@ def _together(told: dict[str, Any]) -> str:
         return f"{what} left out: torchrun --nproc-per-node N network.py runs them"
     waiting = f" that wait for {told['exposed_share']:.1%} of the step" if "exposed_share" in told else ""
     who = f"{told['processes']} processes ({told['backend']}){waiting}; the slowest is rank {told['slowest_rank']}"
-    missing = " or ".join(dict.fromkeys(str(g["processes"]) for g in told.get("groups", ()) if not g["formed"]))
+    groups = told.get("groups", ())
+    missing = " or ".join(f"{g['processes']} (stride {g['stride']})" for g in groups if not g["formed"])
     return f"{who}; they do not fall into groups of {missing}, so all share these collectives" if missing else who

@@ -201,7 +201,7 @@ def test_what_cannot_be_grouped_is_said(count: int) -> None:
     ranks.count, ranks.backend, ranks.latency_s, ranks.waiting_s = count, "gloo", [[1.0] * count], [[0.0] * count]
     told = ranks.describe(1)
     assert told["groups"] == [{"processes": 2, "stride": 2, "formed": count == 4}]
-    assert ("do not fall into groups of 2" in _together(told)) == (count != 4)
+    assert ("do not fall into groups of 2 (stride 2), so" in _together(told)) == (count != 4)
 
 
 def at_first_collective(file: Path, rank: int, does: str) -> None:

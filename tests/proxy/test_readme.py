@@ -129,5 +129,7 @@ def test_what_several_processes_do_is_told_where_they_can() -> None:
     (missed,) = (line for line in lines if line.startswith("Missed"))
     assert "all_reduce calls +10.0% (bar: 5%), overlap -10.0 points (bar: 5 points). A longer step" in missed
     short = replace(FIT.summary, step_latency_error=-0.08)
-    text = proxy_readme(spec, replace(FIT, characteristics=rows, summary=short), source_of(spec))
+    fit = replace(FIT, characteristics=rows, summary=short, not_together="there is no core")
+    text = proxy_readme(spec, fit, source_of(spec))
+    assert "\nHow long its processes wait for each other was not measured: there is no core.\n" in text
     assert "the step is 8.0% shorter than planned: make it again on an idle machine" in text
