@@ -17,6 +17,9 @@ _WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
 _OTHER_SIZE = re.compile(r"preamble\.length <= op\.nbytes\. (\d+) vs (\d+)")
 """Gloo's own words for a message that does not fit."""
 
+_CALLBACK = re.compile(r"(\w*Error: )?Got the following error when running the callback: ")
+"""Torch's, once for each future on which another one waited."""
+
 _PLACE = re.compile(r" \([^()]+, line \d+\)$")
 
 
@@ -32,6 +35,11 @@ def is_victim(error: Exception) -> bool:
 def has_waited(error: Exception) -> bool:
     """Whether it waited until its time was over."""
     return is_victim(error) and says(error, _WAITED)
+
+
+def without_callbacks(cause: str) -> str:
+    """What a communication hook's error says, without the futures that it has passed."""
+    return _CALLBACK.sub("", cause)
 
 
 def in_plain_words(error: StatsNetError) -> StatsNetError:

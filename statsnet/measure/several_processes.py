@@ -23,7 +23,16 @@ from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.control import DEFAULT, Control
 from statsnet.measure.process import MeasuringProcess
 from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
-from statsnet.measure.rank_errors import OTHERS_S, SAME, has_waited, in_plain_words, is_victim, named, says
+from statsnet.measure.rank_errors import (
+    OTHERS_S,
+    SAME,
+    has_waited,
+    in_plain_words,
+    is_victim,
+    named,
+    says,
+    without_callbacks,
+)
 from statsnet.measure.task import Task
 from statsnet.progress import Progress, Report, silent
 from statsnet.units import format_duration
@@ -133,7 +142,7 @@ def _no_answer(
         assert told.error is not None
         return _named(told.rank, processes, told.error)
     ranks = " and ".join(map(str, silent_ranks))
-    cause = waited.error.cause if isinstance(waited.error, StatsNetError) else str(waited.error)
+    cause = without_callbacks(waited.error.cause if isinstance(waited.error, StatsNetError) else str(waited.error))
     return MeasurementError(
         f"rank {ranks} did not answer",
         cause=f"rank {waited.rank} waited {format_duration(timeout_s)} for it in a collective ({cause})",

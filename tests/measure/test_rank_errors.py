@@ -9,7 +9,7 @@ from torch.distributed import TCPStore
 
 from statsnet.errors import ProcessError, StatsNetError, WorkloadError
 from statsnet.measure import rank_errors
-from statsnet.measure.rank_errors import in_plain_words, to_tell
+from statsnet.measure.rank_errors import in_plain_words, to_tell, without_callbacks
 
 STEP = "rank 1 of 2: a step of 'train.py:make' failed"
 WAITED = (
@@ -36,6 +36,11 @@ def test_no_words_of_the_library_are_left(error: StatsNetError, words: str) -> N
     plain = in_plain_words(error)
     assert type(plain) is type(error) and plain.message == error.message
     assert words in plain.cause and "gloo" not in plain.cause and plain.hint
+
+
+def test_futures_that_an_error_has_passed_are_left_out() -> None:
+    passed = "RuntimeError: Got the following error when running the callback: "
+    assert without_callbacks(3 * passed + WAITED) == WAITED
 
 
 def test_a_fault_of_its_own_is_told_as_it_stands() -> None:
