@@ -13,7 +13,7 @@ What follows from the calls
 Which library a GPU kernel belongs to
     kernel_families, kernel_names, kernel_codes, kernel_rules
 A step of several processes
-    distributed, fake_processes, collective_times, collective_record, uneven_inputs
+    distributed, fake_processes, collective_times, collective_record, communication_hooks, uneven_inputs
 A signature's operators run again, without the model
     replay_task, replay, made_up, operator_schemas, replay_limits
 Steps recorded for a person

@@ -6,8 +6,8 @@
             p.step()
 
 Capturing and profiling both slow a step down, so that one step cannot be captured, timed and profiled at once.
-Instead the steps take turns: two warm-ups, then rounds of three, of which one is captured, one profiled and one
-left alone. If shapes vary, the three see different inputs; `joining` puts them together.
+Instead the steps take turns: a few warm-ups, then rounds of three, of which one is captured, one profiled and
+one left alone. If shapes vary, the three see different inputs; `joining` puts them together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.distributed import is_first, wait_for_others
 from statsnet.profiling.joining import Variant
-from statsnet.profiling.loop_steps import SMALLEST_NUMBER_OF_STEPS, LoopSteps, Schedule
+from statsnet.profiling.loop_steps import LoopSteps, Schedule
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.uneven_inputs import UnevenInputs
@@ -59,7 +59,7 @@ class profile:
     Whatever the loop does between two calls of `step()`, such as loading data in this process, is part of a
     step.
 
-    Raises MeasurementError at the end of the block for fewer than SMALLEST_NUMBER_OF_STEPS steps and where a part of
+    Raises MeasurementError at the end of the block for fewer steps than a Schedule needs, and where a part of
     them cannot be seen, such as compiled models and threads of the loop's own (loop_steps.py). Raises UsageError
     if another `profile` is active, DeviceError for a device that is not there. An exception inside the block
     passes through, and nothing is written.
@@ -155,9 +155,9 @@ class profile:
         if kind is not None:
             return
         self._uneven.check_all_end(self.name)
-        if self._steps < SMALLEST_NUMBER_OF_STEPS:
+        if self._steps < self._schedule.needed:
             raise MeasurementError(
-                f"'{self.name}' had {self._steps} steps, {SMALLEST_NUMBER_OF_STEPS} are needed",
+                f"'{self.name}' had {self._steps} steps, {self._schedule.needed} are needed",
                 cause="another process ran out of inputs then"
                 if self._uneven.ended_elsewhere
                 else "some steps warm up; others are captured, timed and profiled in turn",

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from statsnet.profiling.capture import OpCall
+from statsnet.profiling.communication_hooks import check_hooks_have_begun
 from statsnet.profiling.draws import draw_again, drawn
 from statsnet.profiling.joining import Variant
 from statsnet.profiling.laps import MOST_STEPS, Lap, lap_of, look_for_laps, plain_values, steps_grow
@@ -72,6 +73,7 @@ def _count_steps(built: BuiltWorkload, step: Step, processes: int) -> CountedSte
         if largest in one.steps:
             found.memory = memory
     found.memory = found.memory or _counted(built, step, largest)[1]
+    check_hooks_have_begun(built.whole.modules())
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 from unittest.mock import patch
@@ -19,10 +19,20 @@ from statsnet.signatures.collectives import Backend, backend_of
 
 T = TypeVar("T")
 
+_DEFAULT = "_get_default_timeout"
+"""Torch's own function, which may be called otherwise in another version."""
+
 
 def alone() -> bool:
     """True if this process runs the step alone."""
     return not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
+
+
+def first_steps() -> int:
+    """How many steps of a workload or a loop are unlike all later ones: an optimizer makes its state in the first. Of
+    several processes, DistributedDataParallel puts gradients into other buckets in the second; in the third, if its
+    graph is static."""
+    return 2 if alone() else 3
 
 
 def number_of_processes() -> int:
@@ -108,9 +118,16 @@ def _own_gpu() -> str:
 def groups_wait(timeout_s: float) -> Iterator[None]:
     """Groups that are made within, as those of device meshes, wait as long as the group of all: torch would have them
     wait half an hour, whatever that one does."""
-    limit = timedelta(seconds=timeout_s)
-    with patch.object(dist.distributed_c10d, "_get_default_timeout", lambda _backend: limit):
+    limit, c10d = timedelta(seconds=timeout_s), dist.distributed_c10d
+    with patch.object(c10d, _DEFAULT, lambda _backend: limit) if hasattr(c10d, _DEFAULT) else nullcontext():
         yield
+
+
+def lacks() -> tuple[str, ...]:
+    """Sentences on what cannot be done for a group of processes with this torch."""
+    if alone() or hasattr(dist.distributed_c10d, _DEFAULT):
+        return ()
+    return ("--group-timeout holds for the group of all processes only: this torch does not tell others, as of meshes",)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
@@ -33,7 +33,8 @@ from statsnet.workloads.fakes import RULES
 def fake_processes(number: int) -> Iterator[None]:
     """This process as rank 0 of `number` that run a step together; alone if it is 1.
 
-    Raises WorkloadError where torch was built without torch.distributed.
+    Raises WorkloadError where torch was built without torch.distributed. What it needs has private names in torch: if
+    another torch lacks one, a WorkloadError says so when the model uses that part.
     """
     if number == 1:
         yield
@@ -44,23 +45,47 @@ def fake_processes(number: int) -> Iterator[None]:
             cause="this torch was built without torch.distributed",
             hint="install torch from its official wheels",
         )
-    from torch.testing._internal.distributed.fake_pg import FakeStore
+    try:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+    except ImportError as error:
+        raise _cannot_count("several processes", error) from error
+
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.pipelining import PipelineStage
+    from torch.nn.parallel import DistributedDataParallel
 
     dist.init_process_group("fake", rank=0, world_size=number, store=FakeStore())
     try:
         with ExitStack() as changes:
-            for change in (
-                _torchrun(number),
-                group_is_there(),
-                _numbered_works(),
-                _meshes_of_real_numbers(),
-                _data_parallel(),
-                _pipelines(),
-            ):
+            for change in (_torchrun(number), group_is_there(), _numbered_works()):
                 changes.enter_context(change)
+            _enter(changes, _meshes_of_real_numbers, "a device mesh", DeviceMesh)
+            _enter(changes, _data_parallel, "data parallel training", DistributedDataParallel)
+            _enter(changes, _pipelines, "a stage of a pipeline", PipelineStage)
             yield
     finally:
         dist.destroy_process_group()
+
+
+def _enter(changes: ExitStack, change: Callable[[], AbstractContextManager[None]], what: str, used: type[Any]) -> None:
+    """Change torch; if it lacks a name that is needed for it, refuse to make what is `used` then."""
+    try:
+        changes.enter_context(change())
+    except (AttributeError, ImportError, KeyError) as error:
+        refusal = _cannot_count(what, error)
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise refusal
+
+        changes.enter_context(patch.object(used, "__init__", refuse))
+
+
+def _cannot_count(what: str, error: Exception) -> WorkloadError:
+    return WorkloadError(
+        f"{what} cannot be counted",
+        cause=f"torch {torch.__version__} lacks a part that other versions have: {error}",
+        hint="profile it in real processes, without --device meta, or install another torch",
+    )
 
 
 @contextmanager
@@ -76,7 +101,7 @@ def _torchrun(number: int) -> Iterator[None]:
 @contextmanager
 def _numbered_works() -> Iterator[None]:
     """torch draws a number for each collective from Python's generator: each step would look as if it varied by
-    chance."""
+    chance, and many would be counted to see whether it does. A torch in which that has another name takes so long."""
     name, works = "generate_unique_id", None
     with suppress(ImportError):  # older ones draw none
         works = importlib.import_module("torch.distributed._meta_registrations")
@@ -143,10 +168,11 @@ def _pipelines() -> Iterator[None]:
         return
     from torch.distributed.pipelining._utils import InferenceMode
 
+    needs_dynamic = InferenceMode.needs_dynamic
     all_know = SimpleNamespace(item=lambda: 1)
 
     def vote(stage: Any, has_backward: bool, **_: Any) -> None:
-        if InferenceMode.needs_dynamic(stage._user_meta, has_backward):
+        if needs_dynamic(stage._user_meta, has_backward):
             raise WorkloadError(
                 "a stage of a pipeline cannot be counted",
                 cause="stages would tell each other the sizes of what they exchange, and the others are not there",
@@ -165,14 +191,23 @@ def _data_parallel() -> Iterator[None]:
     """DistributedDataParallel on fake tensors: nothing is compared with the others' parameters, an all-reduce has its
     tensors as its result. What a step shows of the order of gradients, and of parameters that it does not use, stands
     in real indices."""
+    from torch._C import _distributed_c10d as c10d
+
     reducer: Any = dist.Reducer  # type: ignore[attr-defined]
+    work_of = c10d._create_work_from_future  # type: ignore[attr-defined]
+
+    def all_reduced(tensors: list[torch.Tensor], *_: Any, **__: Any) -> tuple[list[torch.Tensor], Any]:
+        """torch's own rule gives a future without a result, which its reducer refuses."""
+        future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+        future.set_result(list(tensors))
+        return list(tensors), work_of(future).boxed()
 
     with (
         patch.object(dist, "_verify_params_across_processes", lambda *_: None),
         patch.object(reducer, "_rebuild_buckets", _with_real_indices(reducer._rebuild_buckets)),
         patch.object(reducer, "_set_static_graph", _with_real_indices(reducer._set_static_graph)),
         patch.object(dist, "Reducer", _with_real_indices(reducer)),
-        patch.dict(RULES, {torch.ops.c10d.allreduce_.default: _all_reduced}),
+        patch.dict(RULES, {torch.ops.c10d.allreduce_.default: all_reduced}),
         patch.dict(RULES, {operator: partial(_of_real_indices, operator) for operator in _OF_INDICES}),
     ):
         yield
@@ -220,12 +255,3 @@ class _RealIndices(TorchDispatchMode):
             return func(*args, **kwargs)
         with self._fake:
             return func(*args, **kwargs)
-
-
-def _all_reduced(tensors: list[torch.Tensor], *_: Any, **__: Any) -> tuple[list[torch.Tensor], Any]:
-    """torch's own rule gives a future without a result, which its reducer refuses."""
-    from torch._C import _distributed_c10d as c10d
-
-    future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
-    future.set_result(list(tensors))
-    return list(tensors), c10d._create_work_from_future(future).boxed()  # type: ignore[attr-defined]

@@ -14,7 +14,8 @@ from statistics import median_low
 from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import StepEvents
 from statsnet.profiling.capture import CaptureMode, OpCall
-from statsnet.profiling.distributed import alone
+from statsnet.profiling.communication_hooks import check_hooks_have_begun, wrappers
+from statsnet.profiling.distributed import alone, first_steps
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.unseen import Unseen, check_collectives, in_one_thread, largest, unseen_in
 from statsnet.profiling.unwatched_capture import UnwatchedCapture, is_nearer, is_possible, is_suspect
@@ -71,6 +72,7 @@ class LoopSteps:
         if not alone():
             most = max((v.calls for v in self.variants), key=lambda calls: sum(is_collective(c.op) for c in calls))
             check_collectives(self._works or 0, most)
+            check_hooks_have_begun(wrappers())
         return self._best.finish()
 
     @property
@@ -127,21 +129,19 @@ def _middle(unseen: Iterable[Unseen]) -> Unseen:
     return shares[median_low(shares)]
 
 
-WARMUPS = 2
 ROUND = ("capture", "profile", "bare")
 MAX_ROUNDS = 20
 """After this many rounds the loop runs on undisturbed."""
 
-SMALLEST_NUMBER_OF_STEPS = WARMUPS + len(ROUND)
-
 
 class Schedule:
     """The purpose of each step. The order changes from the second round on: otherwise, in a loop whose inputs
-    repeat, one kind of step could always get the same inputs."""
+    repeat, one kind of step could always get the same inputs. So many are `needed` that each purpose has one."""
 
     def __init__(self) -> None:
         self._random = random.Random(0)
-        self._coming = ["warmup"] * WARMUPS
+        self._coming = ["warmup"] * first_steps()
+        self.needed = first_steps() + len(ROUND)
         self._rounds = 0
 
     def next(self) -> str:

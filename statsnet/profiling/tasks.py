@@ -19,7 +19,7 @@ from statsnet.profiling.autocast_shares import with_autocast_shares
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.counting import count_steps, largest_step, phases_of
-from statsnet.profiling.distributed import alone, is_first, joined, number_of_processes
+from statsnet.profiling.distributed import alone, is_first, joined, lacks, number_of_processes
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
@@ -93,7 +93,7 @@ class ProfileWorkload(CountableTask[Profile]):
         context.report(Progress(stage="building the model"))
         built, step = self._built(context.setting)
         profile = self._count(built, step) if built.device == "meta" else self._measure(built, step, context)
-        return replace(profile, notes=(*([built.cast] if built.cast else []), *profile.notes))
+        return replace(profile, notes=(*([built.cast] if built.cast else []), *lacks(), *profile.notes))
 
     def launch(self, context: Context) -> None:
         setting = context.setting

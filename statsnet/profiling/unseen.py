@@ -163,7 +163,8 @@ def check_collectives(works: int, calls: list[OpCall]) -> None:
             f"{works - known} of the step's {works} collectives run in threads where nothing is captured",
             cause="a communication hook begins them, and computes, when another has ended, as DDP's PowerSGD does; or, "
             "in a loop, the steps that communicate were not among those captured",
-            hint="profile without this hook; those that only cast (fp16_compress_hook) can be profiled",
+            hint="count the step with --device meta, or profile it without this hook; those that only cast "
+            "(fp16_compress_hook) can be profiled",
         )
 
 

@@ -18,7 +18,7 @@ from statsnet.measure.task import Context, Progress
 from statsnet.profiling.alike import StepsVary
 from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
 from statsnet.profiling.compiled_step import trace_compiled_step
-from statsnet.profiling.distributed import alone
+from statsnet.profiling.distributed import alone, first_steps
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.laps import LOOK_SHARE, Lap, has_own_optimizer, lap_of, look_for_laps, plain_values
 from statsnet.profiling.representatives import Representative, Work, choose
@@ -105,7 +105,7 @@ def trace_workload(
     repeats, min_time_s = max(3 if len(chosen) > 1 else 2, repeats // len(chosen)), min_time_s / len(chosen)
     parts: list[tuple[StepTrace | VaryingSteps, int]] = []
     for number, one in enumerate(chosen):
-        warmup = 2 if number == 0 and may_vary else 1
+        warmup = first_steps() if number == 0 and may_vary else 1
         if whole:
             parts.append((tracer.alike(one.steps, warmup, 2, 0.0), one.stands_for))
         else:

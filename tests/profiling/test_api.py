@@ -14,12 +14,14 @@ import statsnet
 from statsnet.errors import DeviceError, MeasurementError, UsageError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.api import profile
+from statsnet.profiling.distributed import first_steps
 from statsnet.profiling.joining import StepJoin
-from statsnet.profiling.loop_steps import MAX_ROUNDS, ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS, Schedule
+from statsnet.profiling.loop_steps import MAX_ROUNDS, ROUND, Schedule
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.storage import load_signature
 
 US = 1e-6
+WARMUPS, ENOUGH = first_steps(), Schedule().needed
 
 
 def model() -> nn.Module:
@@ -63,7 +65,7 @@ def test_a_training_loop_of_fixed_shapes(tmp_path: Path) -> None:
 def test_an_inference_loop(capfd: pytest.CaptureFixture[str]) -> None:
     net = model().eval()
     with torch.no_grad(), statsnet.profile("mine", optimizer="sgd") as p:
-        for i in range(SMALLEST_NUMBER_OF_STEPS):
+        for i in range(ENOUGH):
             net(torch.ones(2, 16))
             print(f"step {i}", flush=True)
             p.step()
@@ -72,7 +74,7 @@ def test_an_inference_loop(capfd: pytest.CaptureFixture[str]) -> None:
     assert p.signature.optimizer is None
     assert p.signature.memory.parameter_count == 0
     assert p.signature.memory.activation_bytes is None
-    assert capfd.readouterr().out.splitlines() == [f"step {i}" for i in range(SMALLEST_NUMBER_OF_STEPS)]
+    assert capfd.readouterr().out.splitlines() == [f"step {i}" for i in range(ENOUGH)]
 
 
 def test_shapes_that_vary() -> None:
@@ -99,13 +101,13 @@ def test_shapes_that_never_come_back_are_estimated_and_that_is_said() -> None:
 
 
 def test_too_few_steps(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match=f"4 steps, {SMALLEST_NUMBER_OF_STEPS} are needed"):
+    with pytest.raises(MeasurementError, match=f"4 steps, {ENOUGH} are needed"):
         train(4, [4], output=tmp_path / "mine.json")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_just_enough_steps() -> None:
-    assert train(SMALLEST_NUMBER_OF_STEPS, [4]).signature is not None
+    assert train(ENOUGH, [4]).signature is not None
 
 
 def fail_after(steps: int, output: Path) -> None:
@@ -117,16 +119,16 @@ def fail_after(steps: int, output: Path) -> None:
 
 
 def test_an_exception_passes_through_and_nothing_is_written(tmp_path: Path) -> None:
-    for number in range(SMALLEST_NUMBER_OF_STEPS + 1):  # in each kind of step
+    for number in range(ENOUGH + 1):  # in each kind of step
         with pytest.raises(ZeroDivisionError):
             fail_after(number, tmp_path / "mine.json")
     assert list(tmp_path.iterdir()) == []
-    assert train(SMALLEST_NUMBER_OF_STEPS, [4]).signature is not None
+    assert train(ENOUGH, [4]).signature is not None
 
 
 def test_one_profile_at_a_time() -> None:
     with statsnet.profile("outer") as outer:
-        for _ in range(SMALLEST_NUMBER_OF_STEPS):
+        for _ in range(ENOUGH):
             torch.ones(3).exp()
             outer.step()
         with pytest.raises(UsageError, match="inside another"), statsnet.profile("inner"):
@@ -231,9 +233,9 @@ def test_a_kind_of_step_that_was_never_captured_is_an_error() -> None:
 
     def loop() -> None:
         with statsnet.profile("mine") as p:
-            for i in range(SMALLEST_NUMBER_OF_STEPS):
+            for i in range(ENOUGH):
                 net(torch.randn(4, 16)).square().mean().backward()
-                if i == SMALLEST_NUMBER_OF_STEPS - 1:  # the last of the first round is left alone
+                if i == ENOUGH - 1:  # the last of the first round is left alone
                     optimizer.step()
                 p.step()
 

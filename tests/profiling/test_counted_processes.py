@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -24,11 +26,12 @@ from process_factories import (
     WIDTH,
 )  # fmt: skip
 
-from statsnet.errors import WorkloadError
+from statsnet.errors import MeasurementError, WorkloadError
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling import counting
 from statsnet.profiling.fake_processes import fake_processes
+from statsnet.profiling.laps import lap_of, look_for_laps
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.signatures.collectives import group_size, group_stride, is_collective, kind_of, message_bytes, sent_bytes
 from statsnet.signatures.model import Cluster, Signature
@@ -50,6 +53,12 @@ def count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sign
         return ProfileWorkload(model=built, device="meta", processes=processes).run(Context()).signature
 
     return run
+
+
+def may_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At steps for a period: a model that draws numbers, or that counts its steps."""
+    monkeypatch.setattr(counting, "lap_of", lap_of)
+    monkeypatch.setattr(counting, "look_for_laps", look_for_laps)
 
 
 def collectives(signature: Signature, kind: str) -> list[Cluster]:
@@ -208,6 +217,59 @@ def test_nothing_is_left_of_the_others() -> None:
         dist.init_process_group("gloo")  # as a script does
         assert (dist.get_rank(), dist.get_world_size()) == (0, 4)
     assert not dist.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "factory", "what"),
+    [
+        ("torch.distributed", "_verify_params_across_processes", "data_parallel", "data parallel training"),
+        ("torch._C._distributed_c10d", "_create_work_from_future", "data_parallel", "data parallel training"),
+        ("torch.distributed.tensor.placement_types", "shard_dim_alltoall", "fsdp", "a device mesh"),
+        ("torch.distributed.pipelining._utils", "InferenceMode", "scheduled", "a stage of a pipeline"),
+    ],
+)
+def test_a_torch_without_a_private_name_refuses_only_what_needs_it(
+    count: Callable[..., Signature],
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    name: str,
+    factory: str,
+    what: str,
+) -> None:
+    monkeypatch.delattr(importlib.import_module(module), name)
+    with pytest.raises(WorkloadError, match=f"{what} cannot be counted") as raised:
+        count(factory)
+    assert name in raised.value.cause
+    assert moved(count("ring", 2), "send", 2)
+
+
+def test_collectives_are_counted_where_torch_numbers_them_otherwise(
+    count: Callable[..., Signature], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._C._distributed_c10d import FakeWork
+    from torch.distributed import _meta_registrations as works
+
+    def made(args: Any, return_first_arg: bool = True) -> Any:
+        work = FakeWork()
+        work.seq_id = random.randint(1, 10**9)
+        return (args[0], work.boxed()) if return_first_arg else work.boxed()
+
+    expected = count("ring", 2)
+    may_look(monkeypatch)
+    monkeypatch.setattr(works, "create_fakework", made)
+    monkeypatch.delattr(works, "generate_unique_id")
+    assert count("ring", 2).clusters == expected.clusters
+
+
+def test_a_hook_that_has_not_begun_is_told(count: Callable[..., Signature], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums whole gradients first, then two factors of rank 1 of each matrix, and all vectors."""
+    may_look(monkeypatch)
+    matrices, vectors = LAYERS * 2 * (WIDTH + INNER) + WIDTH + CLASSES, LAYERS * (WIDTH + INNER) + CLASSES
+    sums = moved(count("power_sgd"), "all_reduce")
+    assert sum(size * calls for size, calls in sums.items()) == 4 * (matrices + vectors)
+    with pytest.raises(MeasurementError, match="not like later ones") as raised:
+        count("power_sgd", overrides={"begins": 1000})
+    assert "start_powerSGD_iter=2" in raised.value.hint
 
 
 def test_who_asks_for_others_alone_is_told_how_to_have_them(count: Callable[..., Signature]) -> None:

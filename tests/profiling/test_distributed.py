@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from statsnet.errors import MeasurementError
 from statsnet.measure.several_processes import run_in_group
-from statsnet.profiling.distributed import groups_wait
+from statsnet.profiling.distributed import groups_wait, lacks
 from statsnet.profiling.encode import GROUPS
 from statsnet.profiling.unseen import check_collectives
 from statsnet.reporting.collectives import collectives_report
@@ -176,6 +176,14 @@ def test_a_group_that_a_factory_makes_waits_no_longer_than_that_of_all() -> None
         assert group._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=7)
     finally:
         dist.destroy_process_group()
+
+
+def test_a_torch_that_gives_groups_no_timeout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(dist.distributed_c10d, "_get_default_timeout")
+    with groups_wait(7.0):
+        assert not lacks(), "this process is alone"
+        monkeypatch.setattr("statsnet.profiling.distributed.alone", lambda: False)
+        assert "--group-timeout holds for the group of all processes only" in lacks()[0]
 
 
 @needs_gloo

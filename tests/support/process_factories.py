@@ -181,6 +181,14 @@ def data_parallel(batch: int = {BATCH}):
     return made(nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=0.1), batch)
 
 
+def power_sgd(batch: int = {BATCH}, begins: int = 2):
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as hooks
+
+    net, inputs = data_parallel(batch)
+    net.register_comm_hook(hooks.PowerSGDState(None, start_powerSGD_iter=begins), hooks.powerSGD_hook)
+    return net, inputs
+
+
 def accumulated(batch: int = {BATCH}):
     net, inputs = data_parallel(batch)
     return {{"model": net, "inputs": [inputs] * 3, "accumulation": 3}}
