@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
+from benchmarks.drawn.refitting import refitted
 from statsnet.errors import WorkloadError
 
 DOES_NOT_RUN = "does not run by itself"
@@ -18,11 +22,13 @@ Made = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 """A model, and what it is called with: what a factory returns."""
 
 
-def arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the known values, those that the function takes. Raises WorkloadError if it needs another."""
+def arguments(function: Callable[..., Any], known: Mapping[str, Any], all_needed: bool = True) -> dict[str, Any]:
+    """Of the known values, those that the function takes. Raises WorkloadError if it needs another, unless that is
+    given elsewhere."""
     parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if missing := [p.name for p in named if p.default is p.empty and p.name not in known and p.name != "self"]:
+    missing = [p.name for p in named if p.default is p.empty and p.name not in known and p.name != "self"]
+    if missing and all_needed:
         raise WorkloadError(f"nothing is known for {', '.join(missing)}")
     return {p.name: known[p.name] for p in named if p.name in known}
 
@@ -41,39 +47,87 @@ def first_that_runs(
     name: str,
     models: Iterable[Callable[[], nn.Module]],
     inputs: Callable[[nn.Module], Iterable[Mapping[str, Any]]],
+    refit: int | None = None,
 ) -> Made:
     """The first of the models, with the first inputs that it runs on.
 
-    A model with more than MOST_PARAMETERS is passed over before it takes memory. Raises WorkloadError with all reasons.
+    If none does, `refit` has inputs of so large a batch guessed and changed for each model (refitting.py). A model with
+    more than MOST_PARAMETERS is passed over before it takes memory. Raises WorkloadError with all reasons.
     """
-    reasons: list[str] = []
+    failed: list[_Trial] = []
     for make in models:
-        failed: list[BaseException] = []
-        try:
-            model = _small_enough(make)
-            for given in inputs(model):
-                try:
-                    with torch.no_grad():
-                        model(**given)
-                    return model, (), dict(given)
-                except Exception as error:
-                    failed.append(error)
-        except (Exception, SystemExit) as error:  # a library may end the program for another one that it lacks
-            failed.append(error)
-        # The first inputs are the likeliest, so their error says most.
-        reasons.append(reason_of(failed[0] if failed else ValueError("no inputs are known")))
+        trial = _tried(make, inputs)
+        if trial.model is not None and trial.runs:
+            return trial.model, (), dict(trial.given[-1])
+        failed.append(trial)
+    for trial in failed if refit is not None else ():
+        if trial.model is not None and refit is not None:
+            found = refitted(trial.model, trial.given, refit)
+            if found is not None:
+                return trial.model, (), found
+    reasons = [reason_of(trial.error or ValueError("no inputs are known")) for trial in failed]
     raise does_not_run(name, "; ".join(dict.fromkeys(reasons)))
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A model, what it was given, and whether it runs on the last of these; `error` is the first: the first inputs are
+    the likeliest, so their error says most."""
+
+    model: nn.Module | None = None
+    given: list[Mapping[str, Any]] = field(default_factory=list)
+    runs: bool = False
+    error: BaseException | None = None
+
+
+def _tried(make: Callable[[], nn.Module], inputs: Callable[[nn.Module], Iterable[Mapping[str, Any]]]) -> _Trial:
+    trial = _Trial()
+    try:
+        trial.model = _small_enough(make)
+        for given in inputs(trial.model):
+            trial.given.append(given)
+            try:
+                with torch.no_grad():
+                    trial.model(**given)
+                trial.runs = True
+                break
+            except Exception as error:
+                trial.error = trial.error or error
+    except (Exception, SystemExit) as error:  # a library may end the program for another one that it lacks
+        trial.error = trial.error or error
+    return trial
 
 
 def _small_enough(make: Callable[[], nn.Module]) -> nn.Module:
     try:
         with torch.device("meta"):
             count = sum(p.numel() for p in make().parameters())
-    except Exception:
-        count = 0  # it reads values while it is built
-    if count > MOST_PARAMETERS:
-        raise WorkloadError(f"it has {count / 1e6:.0f} million parameters")
-    model = make().eval()
+    except Exception:  # it reads values while it is built
+        with _at_most(MOST_PARAMETERS):
+            model = make()
+    else:
+        if count > MOST_PARAMETERS:
+            raise WorkloadError(f"it has {count / 1e6:.0f} million parameters")
+        model = make()
     if not isinstance(model, nn.Module) or sum(p.numel() for p in model.parameters()) > MOST_PARAMETERS:
         raise WorkloadError("it is no model, or too large")
-    return model
+    return model.eval()
+
+
+@contextmanager
+def _at_most(count: int) -> Iterator[None]:
+    """Raises WorkloadError once modules have registered more parameters, so that a model takes no more memory."""
+    left, register = count, nn.Module.register_parameter
+
+    def counted(self: nn.Module, name: str, param: nn.Parameter | None) -> None:
+        nonlocal left
+        left -= 0 if param is None or is_lazy(param) else param.numel()
+        if left < 0:
+            raise WorkloadError(f"it has over {count / 1e6:.0f} million parameters")
+        register(self, name, param)
+
+    nn.Module.register_parameter = counted  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]

@@ -25,14 +25,27 @@ LARGEST_TINY_SIDE = 64
 
 _DIVISORS = (4, 8, 16)
 _WIDTHS = re.compile(
-    r"(?!.*(head|patch|sample|vocab|norm|kernel)).*(dim|channels?|hidden|width|features|inner|size)s?(_.*)?"
+    r"(?!.*(head|patch|sample|vocab|norm|kernel)).*(dim|channels?|hidden|width|features|inner|size)s?(_.*)?|ch"
 )
-_COUNTED_HEADS = re.compile(r"(num|n)_.*heads.*|heads|.*_heads")
+_COUNTED_HEADS = re.compile(r"(num|n)_.*heads.*|heads|.*_heads|nheads")
+_COUNTED_LAYERS = re.compile(r".*(layers|depths?|num_.*blocks)(?!.*every).*")
 _NARROWEST = 16
 """Numbers below it are no widths: colours, factors, groups."""
 
 _PROMPT = 16
 """Tokens of a prompt."""
+
+_LEFT_OPEN = {
+    "in_channels": 4,
+    "out_channels": 4,
+    "patch_size": 2,
+    "sample_size": 16,
+    "latent_channels": 4,
+    "block_out_channels": (32, 64),
+    "layers_per_block": 1,
+    "spatial_compression_ratio": 2,
+}
+"""What some classes need, and have no default for."""
 
 
 def names() -> list[str]:
@@ -57,7 +70,13 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     makes = [partial(model, smaller) for smaller in ("widths", "heads", "layers")]
     if tiny:
         makes += [partial(lambda by: model_class(**_divided(model_class, by)), by) for by in _DIVISORS]
-    return first_that_runs(name, makes, lambda made: _inputs(made, Random(f"{seed} inputs"), batch, tiny))
+        makes += [lambda: model_class(**_divided(model_class, _DIVISORS[-1]) | _left_open(model_class))]
+    return first_that_runs(
+        name,
+        makes,
+        lambda made: _inputs(made, Random(f"{seed} inputs"), batch, tiny),
+        refit=batch if tiny else None,
+    )
 
 
 def _settings(model_class: Any, random: Random, smaller: str, tiny: bool) -> dict[str, Any]:
@@ -126,11 +145,20 @@ def _divided(model_class: Any, by: int) -> dict[str, Any]:
         is_list = isinstance(default, list | tuple) and default and all(type(n) is int for n in default)
         if type(default) is not int and not is_list:
             continue
-        if re.search(r"layers|depth|num_blocks", name):
+        if _COUNTED_LAYERS.fullmatch(name):
             settings[name] = type(default)([1] * len(default)) if is_list else min(default, 1)
         elif _COUNTED_HEADS.fullmatch(name) or _WIDTHS.fullmatch(name):
             settings[name] = type(default)(_part(n, by, name) for n in default) if is_list else _part(default, by, name)
     return settings
+
+
+def _left_open(model_class: Any) -> dict[str, Any]:
+    parameters = inspect.signature(model_class.__init__).parameters
+    return {
+        n: v
+        for n, v in _LEFT_OPEN.items()
+        if n in parameters and parameters[n].default in (None, inspect.Parameter.empty)
+    }
 
 
 def _part(number: int, by: int, name: str) -> int:
@@ -192,6 +220,12 @@ def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict
                 "height": side,
                 "width": side,
             }
-            taken = arguments(model.forward, known)
+            if tiny:
+                known |= {
+                    "encoder_hidden_states_t5": torch.randn(batch, _PROMPT, context),
+                    "encoder_hidden_states_mask": torch.ones(batch, _PROMPT, dtype=torch.bool),
+                    "img_shapes": [[(1, side // 2, side // 2)]] * batch,
+                }
+            taken = arguments(model.forward, known, all_needed=not tiny)
             for left_out in ((), _OPTIONAL[:2], _OPTIONAL):
                 yield {name: value for name, value in taken.items() if name not in left_out}

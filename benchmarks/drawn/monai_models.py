@@ -49,7 +49,8 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     together = {key: known[key] for key in _TOGETHER}
     several = {**together, "strides": known["strides"] + (2,), "kernel_size": (3,) * (len(known["strides"]) + 1)}
     makes = [partial(with_needed, some) for some in (drawn, together, several)]
-    return first_that_runs(name, makes, lambda model: _inputs(model, known, batch))
+    refit = batch if tiny else None
+    return first_that_runs(name, makes, lambda model: _inputs(model, known, batch, tiny), refit)
 
 
 _TOGETHER = ("spatial_dims", "dimensions", "in_channels", "img_size", "image_size", "in_shape", "spatial_size",
@@ -130,10 +131,11 @@ def _known(random: Random, dims: int, side: int, tiny: bool) -> dict[str, Any]:
     }
 
 
-def _inputs(model: nn.Module, known: dict[str, Any], batch: int) -> Iterator[dict[str, Any]]:
+def _inputs(model: nn.Module, known: dict[str, Any], batch: int, tiny: bool) -> Iterator[dict[str, Any]]:
     first = next(iter(inspect.signature(model.forward).parameters))
     dims, size = known["spatial_dims"], known["img_size"]
     others = {"timesteps": torch.full((batch,), 5)}
     for channels in dict.fromkeys((known["in_channels"], 1, 3)):
         for shape in ((channels, *size), (channels, *size[:1] * (5 - dims)), (channels * math.prod(size),)):
-            yield arguments(model.forward, {first: torch.randn(batch, *shape), **others})
+            given = {first: torch.randn(batch, *shape), **others}
+            yield arguments(model.forward, given, all_needed=not tiny)

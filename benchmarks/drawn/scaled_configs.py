@@ -7,7 +7,7 @@ classes declare, those inside them too. What is no width keeps its value: kernel
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
@@ -30,25 +30,46 @@ _MOST_WORDS = 1000
 _LARGEST_SIDE = 224
 _NARROWEST = 16
 """Numbers below it are no widths: colours of a picture, factors, groups."""
+_ALIGNED = 8
+"""Products of matrices for several experts want rows of 16 bytes, so the widths inside of experts are multiples."""
+_ONE_A_CHANNEL = 128
+"""So many groups of a convolution are as many as it has channels."""
 _MOST_EXPERTS = 4
 _CHOSEN_EXPERTS = 2
 _MOST_TABLE = 20_000
 """Rows of a table that hashes words; more would make it the largest part of a small model."""
 
+_LEFT_OPEN = {
+    "vocab_size": 1000,
+    "mask_token_id": 4,
+    "n_shared_experts": 1,
+    "n_routed_experts": _MOST_EXPERTS,
+    "num_local_experts": _MOST_EXPERTS,
+    "num_experts": _MOST_EXPERTS,
+    "num_experts_per_tok": _CHOSEN_EXPERTS,
+    "n_group": 1,
+    "topk_group": 1,
+}
+"""The same, where a configuration is filled."""
+
 
 @dataclass(kw_only=True)
 class Scale:
-    """Widths and heads are divided by `divisor`, at most `layers` are kept, `image` says whether pictures shrink, too.
+    """Widths and heads are divided by `divisor`, at most `layers` are kept, `image` says whether pictures shrink, too,
+    and `filled` whether what models compute from other fields if it is left open is given.
     The special words of one model get numbers in the smaller vocabulary, each its own, which `words` notes: another
     model has another Scale."""
 
     divisor: int
     layers: int
     image: bool = True
+    filled: bool = False
     words: dict[int, int] = field(default_factory=dict)
 
     def of(self, config: Any) -> Any:
-        """The configuration at this size."""
+        """The configuration at this size. One of a backbone of the library timm becomes one of transformers' own."""
+        if config.model_type == "timm_backbone":
+            return _residual_network(config.out_indices)
         given = dict(self._values(config))
         kinds = _one_of_each_kind(config)
         if kinds:
@@ -73,6 +94,8 @@ class Scale:
             value = actual if was_given else default
             if value is None:
                 value = _ASKED_FOR.get(each.name)
+                if value is None and self.filled:
+                    value = _head_dim(config) if each.name == "head_dim" else _LEFT_OPEN.get(each.name)
             scaled = self._scaled(each.name, value)
             if was_given or scaled != default:
                 yield each.name, scaled
@@ -111,13 +134,29 @@ class Scale:
         if _HEADS.fullmatch(name):
             return max(1, value // self.divisor)
         if _WIDTHS.fullmatch(name) and value >= _NARROWEST:
-            return max(_NARROWEST // 2, value // self.divisor)
+            width = max(_NARROWEST // 2, value // self.divisor)
+            return width - width % _ALIGNED if "intermediate" in name else width
+        if name.endswith("groups") and value >= _ONE_A_CHANNEL:
+            return value // self.divisor
         return value
 
     def _word(self, value: int) -> int:
         if value < _MOST_WORDS // 2:
             return value
         return self.words.setdefault(value, _MOST_WORDS - 1 - len(self.words))
+
+
+def _residual_network(stages: Sequence[int]) -> Any:
+    """A small one that hands out these of its stages."""
+    from transformers import ResNetConfig
+
+    sizes = {"embedding_size": 16, "hidden_sizes": [32, 64, 64, 64], "depths": [1, 1, 1, 1]}
+    return ResNetConfig(**sizes, out_indices=list(stages))
+
+
+def _head_dim(config: Any) -> int | None:
+    width, heads = (getattr(config, name, None) for name in ("hidden_size", "num_attention_heads"))
+    return width // heads if isinstance(width, int) and isinstance(heads, int) else None
 
 
 def _default(each: Any) -> Any:

@@ -202,7 +202,7 @@ def _more(model: Any, expected: Expected, words: torch.Tensor, side: tuple[int, 
     for given in options:
         if given.keys() <= taken.keys():
             yield given
-    yield arguments(model.forward, _named(expected, words, side))
+    yield arguments(model.forward, _named(expected, words, side), all_needed=False)
 
 
 _MASKS = ("input_features_mask", "attention_mask", "audio_mel_mask", "padding_mask")

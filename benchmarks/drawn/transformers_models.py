@@ -38,8 +38,8 @@ _BY_LAYER = ("layer_types", "mlp_layer_types", "attention_types")
 """Lists that say of each layer what it is."""
 LARGEST_SIDE = 224
 """Of a tiny model's images: on 1024 pixels and more, segmentation takes minutes."""
-_SCALES = ((8, 2, True), (4, 4, True), (8, 2, False))
-"""Divisor, layers, and whether pictures shrink: see Scale."""
+_SCALES = ((8, 2, True, False), (4, 4, True, False), (8, 2, False, False), (8, 2, True, True))
+"""Divisor, layers, whether pictures shrink, and whether open fields are filled: see Scale."""
 _NARROWER = 0.5
 """How often lists of widths, as of hierarchical models, are halved."""
 
@@ -69,13 +69,19 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     def model(widths: bool, images: bool) -> Any:
         return model_class(_Draw(seed, tiny).change(model_class.config_class(), widths, images))
 
-    def scaled(divisor: int, layers: int, image: bool) -> Any:
-        return model_class(Scale(divisor=divisor, layers=layers, image=image).of(model_class.config_class()))
+    def scaled(divisor: int, layers: int, image: bool, filled: bool) -> Any:
+        scale = Scale(divisor=divisor, layers=layers, image=image, filled=filled)
+        return model_class(scale.of(model_class.config_class()))
 
     makes = [partial(model, True, False), partial(model, False, False)]
     if tiny:
         makes = [partial(model, True, True), *(partial(scaled, *scale) for scale in _SCALES), *makes]
-    return first_that_runs(name, makes, lambda model: inputs(model, Random(f"{seed} inputs"), batch, tiny))
+    return first_that_runs(
+        name,
+        makes,
+        lambda model: inputs(model, Random(f"{seed} inputs"), batch, tiny),
+        refit=batch if tiny else None,
+    )
 
 
 class _Draw:

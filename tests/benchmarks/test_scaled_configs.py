@@ -42,3 +42,17 @@ def test_a_model_is_given_what_its_forward_takes_in_the_sizes_of_its_configurati
     assert first["pixel_values"].shape == (2, 1, 32, 32)
     assert first["input_ids"].max() < 50
     assert {"input_ids"} in [given.keys() for given in others]
+
+
+def test_a_backbone_of_another_library_becomes_one_of_transformers() -> None:
+    small = Scale(divisor=8, layers=2).of(transformers.DetrConfig())
+    assert small.backbone_config.model_type == "resnet"
+    assert small.backbone_config.out_indices == [1, 2, 3, 4]
+
+
+def test_what_a_configuration_leaves_open_is_filled_where_that_is_asked_for() -> None:
+    large = transformers.Dots1Config(num_hidden_layers=2)
+    assert Scale(divisor=8, layers=2).of(large).n_routed_experts is None
+    small = Scale(divisor=8, layers=2, filled=True).of(large)
+    assert (small.n_routed_experts, small.num_experts_per_tok) == (4, 2)
+    assert small.moe_intermediate_size % 8 == 0
