@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 from benchmarks.drawn.by_name import Made, arguments, first_that_runs
+from benchmarks.drawn.refitting import guessed_arguments
 
 
 def names() -> list[str]:
@@ -60,10 +62,10 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     count = random.choice((1, 2) if tiny else (1, 2, 3, 4))
     graph = _graph(Random(f"{seed} inputs"), batch, width, known, tiny)
 
-    def make() -> nn.Module:
+    def make(more: dict[str, Any]) -> nn.Module:
         if part == "models":
-            return found(**arguments(found, known))  # type: ignore[no-any-return]
-        layers = [found(**arguments(found, {**known, "out_channels": width})) for _ in range(count)]
+            return found(**arguments(found, {**more, **known}))  # type: ignore[no-any-return]
+        layers = [found(**arguments(found, {**more, **known, "out_channels": width})) for _ in range(count)]
         model = Layers(layers, width, classes)
         if not any(p.device.type == "meta" for p in model.layers.parameters()):
             with torch.no_grad():
@@ -74,7 +76,8 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
         forward = inspect.signature(model.forward).parameters
         yield {k: v for k, v in graph.items() if k in forward} if part == "models" else graph
 
-    return first_that_runs(name, [make], inputs)
+    makes = [partial(make, more) for more in ([{}, guessed_arguments(found, batch)] if tiny else [{}])]
+    return first_that_runs(name, makes, inputs, refit=batch if tiny and part == "models" else None)
 
 
 def _known(random: Random, width: int, classes: int, tiny: bool) -> dict[str, Any]:

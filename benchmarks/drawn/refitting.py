@@ -9,7 +9,7 @@ import inspect
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -84,21 +84,29 @@ def _shapes(given: Mapping[str, Any]) -> str:
 
 def _with_guesses(model: nn.Module, starts: list[Mapping[str, Any]], batch: int) -> Iterator[Mapping[str, Any]]:
     """Each start with what the model needs beside it; then the first with all tensors that the model may take."""
-    parameters = [p for p in inspect.signature(model.forward).parameters.values() if p.kind is not p.VAR_KEYWORD]
     for has_all in (False, True):
-        guesses = {}
-        for place, parameter in enumerate(parameters):
-            if parameter.default is inspect.Parameter.empty or (has_all and "Tensor" in str(parameter.annotation)):
-                value = guess(parameter.name, str(parameter.annotation), batch, _NARROWEST + 8 * place)
-                if value is not None:
-                    guesses[parameter.name] = value
+        guesses = guessed_arguments(model.forward, batch, has_all=has_all)
         for start in starts or [{}]:
             yield {**guesses, **start}
 
 
+def guessed_arguments(function: Callable[..., Any], batch: int, *, has_all: bool = False) -> dict[str, Any]:
+    """A value for each parameter without a default whose name and annotation tell enough; with `has_all`, for every
+    tensor that the function may take, too."""
+    guesses = {}
+    for place, parameter in enumerate(inspect.signature(function).parameters.values()):
+        is_needed = parameter.default is parameter.empty or (has_all and "Tensor" in str(parameter.annotation))
+        if is_needed and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            value = guess(parameter.name, str(parameter.annotation), batch, _NARROWEST + 8 * place)
+            if value is not None:
+                guesses[parameter.name] = value
+    return guesses
+
+
 def guess(name: str, annotation: str, batch: int, width: int) -> Any:
-    """A value for a parameter of which only name and annotation are known; None for what is no number or tensor."""
-    if "Tensor" not in annotation:
+    """A value for a parameter of which only name and annotation are known: a tensor if nothing is annotated. None for
+    what is no number or tensor."""
+    if "Tensor" not in annotation and "_empty" not in annotation:
         if re.search(r"\bint\b", annotation) and "[" not in annotation:
             return 8
         return 1.0 if re.search(r"\bfloat\b", annotation) and "[" not in annotation else None
