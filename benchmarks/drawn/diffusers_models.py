@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
 from typing import Any
@@ -67,7 +67,7 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     def model(smaller: str) -> Any:
         return model_class(**_settings(model_class, Random(f"{seed} sizes"), smaller, tiny))
 
-    makes = [partial(model, smaller) for smaller in ("widths", "heads", "layers")]
+    makes: list[Callable[[], Any]] = [partial(model, smaller) for smaller in ("widths", "heads", "layers")]
     if tiny:
         makes += [partial(lambda by: model_class(**_divided(model_class, by)), by) for by in _DIVISORS]
         makes += [lambda: model_class(**_divided(model_class, _DIVISORS[-1]) | _left_open(model_class))]

@@ -150,8 +150,8 @@ def _residual_network(stages: Sequence[int]) -> Any:
     """A small one that hands out these of its stages."""
     from transformers import ResNetConfig
 
-    sizes = {"embedding_size": 16, "hidden_sizes": [32, 64, 64, 64], "depths": [1, 1, 1, 1]}
-    return ResNetConfig(**sizes, out_indices=list(stages))
+    sizes: dict[str, Any] = {"embedding_size": 16, "hidden_sizes": [32, 64, 64, 64], "depths": [1, 1, 1, 1]}
+    return ResNetConfig(**sizes | {"out_indices": list(stages)})
 
 
 def _head_dim(config: Any) -> int | None:
