@@ -2,24 +2,28 @@
 
     python benchmarks/across_gpus.py --tables DIR ... [--suites 1,2,3,4] [--evaluate-only DIR ...]
         [--hide DEVICE ...] [--longest-share 0.5] [-o FILE]
+    python benchmarks/across_gpus.py --tables DIR ... --hide-each 2 [--suites 1,2,3,4]
     python benchmarks/across_gpus.py --kept FILE
 
 The folders hold published tables of operators' times (docs/across-gpus.md). For each ordered pair of devices A and B,
 every contestant is made from A's times and from the tables of the other devices, and its factor from A to B is
 compared with the suite's. B's times only check. Devices in --evaluate-only, and those of --hide, are never known to any
-proxy's making; if there are any, the pairs with one of them count. The last line gives the mean and worst error of the
-selected operators for each suite.
+proxy's making; if there are any, the pairs with one of them count. --hide-each hides every choice of so many of a
+suite's devices, one after the other. The last line gives the mean and worst error of the selected operators for each
+suite.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks import csv_tables
 from benchmarks.across.contestants import DRAWS, PROXIES, RANDOM, RATIOS, random_by_time
 from benchmarks.across.figures import AcrossRow, last_line, summary
 from benchmarks.across.grid_times import GridTimes
+from benchmarks.across.hidden import HiddenChoices, choices_summary, hidden_choices
 from benchmarks.across.model_tables import read_published
 from benchmarks.across.pairs import FARTHEST_OFF, LONGEST_SHARE, Pair, Timed
 from benchmarks.across.suites import SUITES
@@ -27,6 +31,8 @@ from benchmarks.console import parser, report, start
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
+
+T = TypeVar("T")
 
 WANTED = {"aiconfigurator": "bfloat16", "deepbench": "float32", "miopen": "float32"}
 """Source -> the dtype of its suite."""
@@ -38,6 +44,7 @@ def main() -> None:
     options.add_argument("--tables", nargs="+", type=Path, metavar="DIR", help="folders of published tables")
     options.add_argument("--evaluate-only", nargs="+", type=Path, default=[], metavar="DIR")
     options.add_argument("--hide", nargs="+", default=[], metavar="DEVICE", help="evaluate these only, too")
+    options.add_argument("--hide-each", type=int, metavar="N", help="all choices of N hidden devices, one by one")
     options.add_argument("--suites", default="1,2,3,4")
     options.add_argument(
         "--longest-share", type=float, default=LONGEST_SHARE, help="a proxy takes at most this share of a pass"
@@ -46,21 +53,35 @@ def main() -> None:
     chosen = options.parse_args()
     if chosen.kept:
         rows = csv_tables.read(chosen.kept, AcrossRow)
-    else:
-        if not chosen.tables:
-            raise UsageError("no tables are named", hint="--tables DIR with published tables, or --kept FILE")
+    elif not chosen.tables:
+        raise UsageError("no tables are named", hint="--tables DIR with published tables, or --kept FILE")
+    elif chosen.hide_each is not None:
+        if chosen.hide_each < 1:
+            raise UsageError(f"{chosen.hide_each} devices cannot be hidden", hint="--hide-each 1, or more")
+        if chosen.hide or chosen.evaluate_only or chosen.output:
+            raise UsageError("--hide-each chooses the hidden devices itself, and prints figures of choices, not pairs",
+                             hint="leave out --hide, --evaluate-only and -o")  # fmt: skip
         numbers = _numbers(chosen.suites)
-        rows = list(compared(numbers, chosen.tables, chosen.evaluate_only, chosen.longest_share, chosen.hide))
-        if not rows:
-            raise UsageError(
-                "no suite has a pair of devices to compare in these tables",
-                cause="a device needs nearly all of a suite's operators",
-                hint="docs/across-gpus.md says which tables a suite needs",
-            )
+        found = _needed([*all_choices(numbers, chosen.tables, chosen.hide_each, chosen.longest_share)])
+        print(choices_summary(found))
+        return
+    else:
+        numbers = _numbers(chosen.suites)
+        rows = _needed([*compared(numbers, chosen.tables, chosen.evaluate_only, chosen.longest_share, chosen.hide)])
         if chosen.output:
             csv_tables.write(chosen.output, AcrossRow, rows, one_machine=False)
     print(summary(rows))
     print(last_line(rows))
+
+
+def _needed(rows: list[T]) -> list[T]:
+    if not rows:
+        raise UsageError(
+            "no suite has a pair of devices to compare in these tables",
+            cause="a device needs nearly all of a suite's operators",
+            hint="docs/across-gpus.md says which tables a suite needs",
+        )
+    return rows
 
 
 def _numbers(text: str) -> list[int]:
@@ -79,6 +100,29 @@ def compared(
     hidden: Sequence[str] = (),
 ) -> Iterator[AcrossRow]:
     """All contestants on all pairs of devices; those that are hidden are only evaluated."""
+    for timed, unseen in _timed(suites, folders, evaluate_only, longest_share, hidden):
+        for pair in timed.pairs(unseen):
+            yield from _rows(pair)
+
+
+def all_choices(
+    suites: Sequence[int], folders: Sequence[Path], count: int, longest_share: float = LONGEST_SHARE
+) -> Iterator[HiddenChoices]:
+    """What the selected operators are worth where `count` of a suite's devices are hidden, for each suite that has
+    more."""
+    for timed, _ in _timed(suites, folders, (), longest_share, ()):
+        if (found := hidden_choices(timed, count)) is not None:
+            yield found
+
+
+def _timed(
+    suites: Sequence[int],
+    folders: Sequence[Path],
+    evaluate_only: Sequence[Path],
+    longest_share: float,
+    hidden: Sequence[str],
+) -> Iterator[tuple[Timed, frozenset[str]]]:
+    """The suites of some tables, with those of their devices that are only evaluated."""
     report(Progress(stage="reading tables"))
     tables = read_published([*folders, *evaluate_only], _keep)
     unseen = read_published(evaluate_only, _keep).devices if evaluate_only else frozenset[str]()
@@ -111,8 +155,7 @@ def compared(
                 report(Progress(stage=f"  {FARTHEST_OFF:.0f} times off on {device}, left out: {operator}"))
             if timed.left_out:
                 report(Progress(stage=f"  {len(timed.left_out)} operators are not in all tables and left out"))
-            for pair in timed.pairs(unseen & {*suite.devices}):
-                yield from _rows(pair)
+            yield timed, unseen & {*suite.devices}
 
 
 def _keep(row: TableRow) -> bool:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmark_programs import Program
 
-from benchmarks.across.contestants import selected
+from benchmarks.across.contestants import SELECTED, selected
 from benchmarks.across.figures import AcrossRow
 from benchmarks.across.grid_times import GridTimes
 from benchmarks.across.operator_selection import Trait
 from benchmarks.across.pairs import Pair, Timed, trait_of
 from benchmarks.across.suites import Member, Operator, Suite, resnet50, vgg16
-from benchmarks.across_gpus import compared
+from benchmarks.across_gpus import all_choices, compared
 from benchmarks.csv_tables import read
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.row import TableRow
@@ -144,12 +145,26 @@ def test_a_hidden_device_counts_as_one_that_is_only_evaluated(tmp_path: Path) ->
     assert [*compared([3], [known, hidden], [], hidden=DEVICES[3:])] == elsewhere
 
 
+def test_each_choice_of_hidden_devices_gives_what_hiding_them_gives(tmp_path: Path, run_program: Program) -> None:
+    folder = written(tmp_path / "tables", table())
+    (found,) = all_choices([3], [folder], 2)
+    assert [choice.hidden for choice in found.choices] == [*combinations(sorted(DEVICES), 2)]
+    for choice in found.choices:
+        rows = [r for r in compared([3], [folder], [], hidden=choice.hidden) if r.contestant == SELECTED]
+        assert choice.mean == pytest.approx(np.mean([r.error for r in rows]))
+        assert choice.worst == max(r.error for r in rows)
+    done = run_program(PROGRAM, "--tables", folder, "--hide-each", "2", "--suites", "3")
+    assert re.match(r"suite 3 \(.*\): mean \d+\.\d+%, worst \d+\.\d+%$", done.stdout.splitlines()[-1])
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         ([], "no tables are named"),
         (["--tables", "nowhere"], "is not there"),
         (["--tables", ".", "--suites", "7"], "'7' is no suite"),
+        (["--tables", ".", "--hide-each", "2", "--hide", "x"], "chooses the hidden devices itself"),
+        (["--tables", ".", "--hide-each", "0"], "0 devices cannot be hidden"),
     ],
 )
 def test_bad_input_is_told_in_a_sentence(arguments: list[str], told: str, run_program: Program) -> None:
