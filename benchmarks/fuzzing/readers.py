@@ -289,11 +289,11 @@ def _packed(path: Path) -> None:
 
 
 def _journal(path: Path) -> None:
-    """As `synthesize --resume` goes on with it."""
+    """As `synthesize --resume` goes on with it. Optuna draws the next design slowly."""
     storage = OwnJournal(path=path, resume=True)
     with storage.held(), contextlib.closing(Study(storage, result_seeds.SEARCH)) as study:
         study.tried()
-        study.claim(9)
+        _look(path, lambda: study.claim(9), drawn=[lambda: study.claim(9)])
 
 
 def _joined(path: Path) -> None:

@@ -194,7 +194,7 @@ def _recorded() -> tuple[bytes, bytes]:
     import torch
     from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
-    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(8, 4, bias=False))
+    model = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(8, 4, bias=False))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore")
