@@ -1,7 +1,7 @@
 """Recordings that others made: profiler traces of any device, read into signatures.
 
 Which kind of file it is
-    kinds, imported, reading
+    kinds, other_tools, imported, reading
 A profiler's recording
     kineto, json_events, chrome_trace, trace_fields, copies, phases, environment, process_groups, lacks, clock
 What its operators were called with

@@ -45,6 +45,10 @@ _SIZES_ALONE = frozenset(
 these numbers, others stand in for them."""
 
 
+_COLUMN_MAJOR = frozenset({"_scaled_mm", "_scaled_mm_v2", "_scaled_grouped_mm", "_scaled_grouped_mm_v2"})
+"""Operators that take their second matrix in no other layout. Older recorders, and those that keep no concrete inputs,
+write no strides."""
+
 _LIKE_ARGUMENTS = {
     "cudnn_batch_norm_backward": (0, 2, 2), "miopen_batch_norm_backward": (0, 2, 2),
     "max_pool2d_with_indices_backward": (1,), "_adaptive_avg_pool2d_backward": (1,),
@@ -123,7 +127,11 @@ class Describer:
         return _outputs(function, values) if self.runs else None
 
     def _values(self, function: Any, recorded: Arguments) -> list[Any]:
-        return [self._value(argument, i, recorded) for i, argument in enumerate(function._schema.arguments)]
+        values = [self._value(argument, i, recorded) for i, argument in enumerate(function._schema.arguments)]
+        name = function._schema.name.partition("::")[2]
+        if name in _COLUMN_MAJOR and item(recorded.strides, 1) is None and isinstance(values[1], torch.Tensor):
+            values[1] = _by_columns(values[1])
+        return values
 
     def _value(self, argument: Any, index: int, recorded: Arguments) -> Any:
         """The argument's value on the meta device; _UNKNOWN if the recording does not tell it."""
@@ -188,6 +196,11 @@ def guarded(begin: Callable[[str], None], left_out: Collection[str]) -> Iterator
         yield
     finally:
         _guard.reset(token)
+
+
+def _by_columns(matrix: torch.Tensor) -> torch.Tensor:
+    """The same sizes, with the last two axes stored the other way round."""
+    return matrix if matrix.dim() < 2 else matrix.mT.contiguous().mT
 
 
 class _Unknown:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from statsnet.errors import FileFormatError
 from statsnet.recordings.json_events import open_text
+from statsnet.recordings.other_tools import refuse_other_tool
 from statsnet.signatures.gzipped import open_unpacked, reading
 
 LOOKED_AT = 1 << 20
@@ -27,10 +28,12 @@ _NODES = re.compile(r'"nodes"\s*:\s*\[')
 
 def kind_of(path: Path) -> Literal["chrome_trace", "execution_trace", "onnx"]:
     """An ONNX model by the file's name. A file of any other kind counts as a Chrome trace, whose reader says what is
-    wrong with it. Raises FileFormatError if the file cannot be read, is a damaged gzip file or must be unpacked."""
+    wrong with it. Raises FileFormatError if the file cannot be read, is a damaged gzip file, must be unpacked or is of
+    another tool that is known."""
     _check_unpacked(path)
     if path.name.endswith((".onnx", ".onnx.gz")):
         return "onnx"
+    refuse_other_tool(path)
     with reading(path), open_text(path) as stream:
         text = stream.read(LOOKED_AT)
     events, nodes = _EVENTS.search(text), _NODES.search(text)

@@ -32,7 +32,8 @@ from statsnet.recordings.environment import environment_of
 from statsnet.recordings.graphs import give_operators, whole_of
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.joined_files import counted_by, give_arguments
-from statsnet.recordings.lacks import HOW, check, device_of, notes_on
+from statsnet.recordings.lacks import check, device_of, notes_on
+from statsnet.recordings.other_tools import HOW, refuse_other_tool
 from statsnet.recordings.told_by_kernels import told_by_kernels
 from statsnet.signatures.categories import categorize, namespace
 from statsnet.signatures.collectives import Collectives, is_collective
@@ -62,6 +63,8 @@ def read_kineto(
     MeasurementError for a table of other kernels.
     """
     recording = read_chrome_trace(path, report)
+    if not any(recording.operators):
+        refuse_other_tool(path, without_operators=True)
     captured = None if capture is None else read_chrome_trace(capture, report)
     joined = [] if execution_trace is None else [give_arguments(recording, execution_trace)]
     found = import_recording(recording, str(path), step=step, mode=mode, capture=captured, ncu=ncu)

@@ -7,10 +7,12 @@ from typing import Literal
 
 from statsnet.errors import FileFormatError
 from statsnet.recordings.chrome_trace import Recording
+from statsnet.recordings.other_tools import HOW
 
-HOW = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True)"
-
-_OF_A_GPU = re.compile(r"aten::_?(?:cudnn|miopen|mps)_(?:convolution|batch_norm|rnn|linear|lstm)\w*|nccl:.*")
+_OF_APPLE = re.compile(r"aten::\w*mps_\w+|aten::\w+_for_mps")
+_OF_A_GPU = re.compile(
+    rf"aten::_?(?:cudnn|miopen)_(?:convolution|batch_norm|rnn|linear|lstm)\w*|nccl:.*|{_OF_APPLE.pattern}"
+)
 """Ranges that only a step on a GPU has."""
 
 
@@ -65,6 +67,11 @@ def notes_on(recording: Recording, device: str) -> list[str]:
         notes.append("no kernel and no launch was recorded: the operators' times are those of a CPU")
         if recording.head.get("deviceProperties"):
             notes.append(f"the file lists a GPU: if the step ran on it, these times are wrong; record with {HOW}")
+    elif not recording.has_kernels and any(_OF_APPLE.fullmatch(e.name) for e in recording.operators):
+        notes.append(
+            "the step ran on an Apple GPU (MPS), of which torch.profiler records no kernels: operators have shapes and "
+            "no times"
+        )
     elif not recording.has_kernels:
         which = "with its launch" if recording.on_device else "at all"
         notes.append(f"no kernel was recorded {which}: operators, which ran on a GPU, have no times; record with {HOW}")

@@ -33,7 +33,7 @@ UNREADABLE = {
     "zip": (b"PK\x03\x04" + TEXT.encode(), "is packed with zip"),
     "an archive in gzip": (gzip.compress(bytes(257) + b"ustar" + TEXT.encode()), "is packed with tar"),
     "a pointer": ("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n", "is a pointer to a file"),
-    "Nsight Systems": ('{"data": [{"CudaEvent": {}}]}', "has no list traceEvents"),
+    "no list": ('{"data": []}', "has no list traceEvents"),
     "a list of another kind": ('{"traceEvents": {"a": 1}}', "is no trace of a profiler"),
     "a browser": (
         '{"traceEvents": [{"ph": "X", "cat": "toplevel", "name": "Run", "ts": 1, "dur": 2}]}',

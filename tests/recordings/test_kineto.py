@@ -334,3 +334,22 @@ def test_counters_of_nsight_compute_reach_their_clusters(recording: Path, tmp_pa
     table.write_text(COUNTED.replace("ampere_sgemm_128x64_tn", "void at::native::reduce_kernel<512>(int)"))
     with pytest.raises(MeasurementError):
         read_kineto(recording, ncu=table)
+
+
+def test_a_scaled_product_s_second_matrix_lies_by_columns(tmp_path: Path) -> None:
+    """Recordings without strides: torch's operator takes it in no other layout."""
+    fp8 = "c10::Float8_e4m3fn"
+    dims = [[64, 128], [128, 256], [], [], [], [], [], []]
+    types = [fp8, fp8, "float", "float", "", "", "Scalar", "Scalar"]
+    event = operator("aten::_scaled_mm", 1010, 50, dims, types, ["", "", "", "", "", "", "15", "False"])
+    path = write(tmp_path / "t.json", [event, *launch(1, 1020, "nvjet_qqtst_64x256", 1030, 5)])
+    (cluster,) = read_kineto(path).signature.clusters
+    assert cluster.op == "aten._scaled_mm.default" and cluster.flops == 2 * 64 * 128 * 256
+    assert cluster.args[1]["strides"] == [1, 128]
+
+
+def test_a_step_on_an_apple_gpu_has_no_times(tmp_path: Path) -> None:
+    events = [operator("aten::_mps_convolution", 10, 50, [[1, 3, 8, 8], [4, 3, 3, 3]], ["float", "float"])]
+    found = read_kineto(write(tmp_path / "t.json", events, deviceProperties=[]))
+    assert any("Apple GPU" in note for note in found.notes) and not any("CUDA" in note for note in found.notes)
+    assert measurement(found.signature).cluster_time_s == (None,)
