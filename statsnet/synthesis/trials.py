@@ -89,7 +89,7 @@ class Knowledge:
         """If the last network misses the bar of kernel classes, with operators by themselves for what it is short
         of."""
         achieved = target_of(self.trials[-1].measurement.signature)
-        if summary(problem.target, achieved).kernel_class_total_variation <= KERNEL_CLASS_BAR:
+        if (summary(problem.target, achieved).kernel_class_total_variation or 0.0) <= KERNEL_CLASS_BAR:
             return self
         return replace(self, costs=with_operators(self.costs, problem, achieved))
 
