@@ -101,7 +101,7 @@ def measured(folder: Path, rounds: int, log_path: Path) -> MovedRow | None:
     measure_until_known(log, subjects, [], fewest=rounds, most=rounds, uncertain=set, report=report)
     for subject in subjects:
         for warning in warnings_of(log.of(subject, BASELINE)):
-            print(f"{subject.label}: {warning}")
+            print(f"{subject.label}: {warning}", file=sys.stderr)
     moved = moved_row(members, [log.of(subject, BASELINE) for subject in subjects], fit.summary.step_latency_s)
     return row_of(
         moved,

@@ -81,7 +81,7 @@ def choices_summary(found: Sequence[HiddenChoices]) -> str:
 
 
 def _steps(choices: Sequence[ChoiceErrors]) -> tuple[str, str]:
-    known = [(c.steps, c.floor) for c in choices if c.steps is not None and c.floor is not None]
+    known = [(c.steps, c.floor) for c in choices if c.steps is not None and c.floor is not None and min(c.floor) > 0]
     if not known:
         return "–", "–"
     mean, floor = fmean(s[0] for s, _ in known), fmean(f[0] for _, f in known)

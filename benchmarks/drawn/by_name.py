@@ -59,8 +59,10 @@ def first_that_runs(
         trial = _tried(make, inputs)
         if trial.model is not None and trial.runs:
             return trial.model, (), dict(trial.given[-1])
+        if refit is None:
+            trial.model = None  # it takes memory
         failed.append(trial)
-    for trial in failed if refit is not None else ():
+    for trial in failed:
         if trial.model is not None and refit is not None:
             found = refitted(trial.model, trial.given, refit)
             if found is not None:

@@ -452,6 +452,8 @@ class Block(nn.Module):
 def numbers(*shape: int, generator: torch.Generator | None = None) -> Tensor:
     """Normal numbers. Beyond a million they repeat: drawing new ones takes fifteen times as long as copying them."""
     values = torch.empty(math.prod(shape))
+    if values.is_meta:
+        return values.view(shape)
     first = torch.randn(min(values.numel(), 1_000_003), generator=generator)
     for part in values.split(len(first)):
         part.copy_(first[: len(part)])
@@ -529,13 +531,13 @@ def side_input(*shape: int) -> nn.Parameter:
 class Attention(Block):
     """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
     positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
-    shape `mask` are added to the scores."""
+    shape `mask` are added to the scores, as `expanded_mask` if that is given."""
 
     side_input_mask: Tensor | None
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
-        contiguous: bool = False, mask: tuple = (),
+        contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (),
     ) -> None:
         together = queries == keys
         of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
@@ -543,13 +545,17 @@ class Attention(Block):
         self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
         self.causal, self.contiguous = causal, contiguous
         self.register_buffer("side_input_mask", side_input(*mask).detach() if mask else None)
+        self.expanded_mask = expanded_mask
 
     def forward(self, x: Tensor) -> Tensor:
         q, *rest = self.enter(x).unbind(0)
         k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
         if not self.contiguous:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        y = F.scaled_dot_product_attention(q, k, v, self.side_input_mask, is_causal=self.causal)
+        mask = self.side_input_mask
+        if mask is not None and self.expanded_mask:
+            mask = mask.expand(self.expanded_mask)
+        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal)
         return y.transpose(1, 2)
 
 

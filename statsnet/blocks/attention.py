@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -14,13 +16,13 @@ from statsnet.signatures.operators import is_tensor
 class Attention(Block):
     """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
     positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
-    shape `mask` are added to the scores."""
+    shape `mask` are added to the scores, as `expanded_mask` if that is given."""
 
     side_input_mask: Tensor | None
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
-        contiguous: bool = False, mask: tuple = (),
+        contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (),
     ) -> None:  # fmt: skip
         together = queries == keys
         of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
@@ -28,13 +30,17 @@ class Attention(Block):
         self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
         self.causal, self.contiguous = causal, contiguous
         self.register_buffer("side_input_mask", side_input(*mask).detach() if mask else None)
+        self.expanded_mask = expanded_mask
 
     def forward(self, x: Tensor) -> Tensor:
         q, *rest = self.enter(x).unbind(0)
         k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
         if not self.contiguous:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        y = F.scaled_dot_product_attention(q, k, v, self.side_input_mask, is_causal=self.causal)
+        mask = self.side_input_mask
+        if mask is not None and self.expanded_mask:
+            mask = mask.expand(self.expanded_mask)
+        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal)
         return y.transpose(1, 2)
 
 
@@ -65,7 +71,7 @@ class AttentionKind(BlockKind):
             config["contiguous"] = True
         mask = first.args[mask_position] if mask_position and len(first.args) > mask_position else None
         if mask is not None and is_tensor(mask) and not causal:
-            config["mask"] = (*(1,) * (4 - len(mask["shape"])), *mask["shape"])
+            config |= _mask_of(mask["shape"], mask.get("strides"))
         return config
 
     def steady(self, config: Config) -> bool:
@@ -88,10 +94,18 @@ class AttentionKind(BlockKind):
         return None if smaller == config else smaller
 
 
+def _mask_of(shape: Sequence[int], strides: Sequence[int] | None) -> Config:
+    """A mask of four axes. What is expanded lies in memory once: there may be gigabytes of it."""
+    more = (1,) * (4 - len(shape))
+    expanded = (*more, *shape)
+    mask = (*more, *(1 if stride == 0 else n for n, stride in zip(shape, strides or shape, strict=True)))
+    return {"mask": mask} if mask == expanded else {"mask": mask, "expanded_mask": expanded}
+
+
 def _with_masks(config: Config, **changed: int) -> Config:
     """With another batch or number of heads, and as many masks where each has its own."""
     smaller = {**config, **changed}
-    if "mask" in config:
-        masks = zip(("batch", "heads"), config["mask"], strict=False)
-        smaller["mask"] = (*(smaller[axis] if n > 1 else 1 for axis, n in masks), *config["mask"][2:])
+    for name in config.keys() & {"mask", "expanded_mask"}:
+        masks = zip(("batch", "heads"), config[name], strict=False)
+        smaller[name] = (*(smaller[axis] if n > 1 else 1 for axis, n in masks), *config[name][2:])
     return smaller

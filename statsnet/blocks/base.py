@@ -19,7 +19,8 @@ from statsnet.signatures.documents import texts_in
 from statsnet.signatures.model import Cluster
 
 SIDE_INPUTS = ("side_input", "side_input_keys_values")
-"""How names of operands begin that stand for another branch: they get gradients, but no optimizer steps them."""
+"""How names of operands begin that stand for another branch: parameters among them get gradients, but no optimizer
+steps them."""
 
 Config = dict[str, Any]
 """Constructor arguments of a block: integers, booleans, names and tuples of integers; nothing else."""
@@ -241,6 +242,8 @@ def _is_like(tensor: Tensor, others: tuple[Any, ...]) -> bool:
 def numbers(*shape: int, generator: torch.Generator | None = None) -> Tensor:
     """Normal numbers. Beyond a million they repeat: drawing new ones takes fifteen times as long as copying them."""
     values = torch.empty(math.prod(shape))
+    if values.is_meta:
+        return values.view(shape)
     first = torch.randn(min(values.numel(), 1_000_003), generator=generator)
     for part in values.split(len(first)):
         part.copy_(first[: len(part)])

@@ -37,7 +37,8 @@ class ConvChain(Block):
         ):  # fmt: skip
             out = tuple((n + 2 * padding - kernel) // stride + 1 for n in size)
             alike = [i for i, shape in enumerate(maps) if residual and shape == (written, *out)]
-            self.branches.append(alike[-1] if alike else None)
+            before = [i for i in alike if i < len(maps) - 1]  # rather than the map that this convolution reads
+            self.branches.append((before or alike)[-1] if alike else None)
             layers.append(Conv(
                 batch, read, size, written, (kernel,) * 2, (stride,) * 2, (padding,) * 2, groups=group, bias=bias,
                 norm=norm, residual=residual and not alike, activation=activation,
@@ -47,10 +48,13 @@ class ConvChain(Block):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        maps = [self.enter(x)]
-        for layer, branch in zip(self.layers, self.branches, strict=True):
-            maps.append(layer.forward(maps[-1], None if branch is None else maps[branch]))
-        return maps[-1]
+        x = self.enter(x)
+        kept = {0: x}
+        for i, (layer, branch) in enumerate(zip(self.layers, self.branches, strict=True), 1):
+            x = layer.forward(x, None if branch is None else kept[branch])
+            if i in self.branches:
+                kept[i] = x
+        return x
 
 
 MOST_LAYERS = 64

@@ -51,7 +51,7 @@ def network_source(
         else "",
         blocks=block_sources(placed, collectives),
         network=_network_sources(towers, mode, collectives),
-        steps=_steps(mode, placed, collectives, has_later=_has_later(towers)),
+        steps=_steps(mode, placed, collectives, runs_in_backward=_run_in_backward(towers)),
         collectives=communication.told_to_main(collectives),
     )
     source = re.sub(r"\n{4,}", "\n\n\n", source)
@@ -77,14 +77,14 @@ def _docstring(title: str) -> str:
     return textwrap.fill(re.sub(r'["\\\\]', "'", title), WIDTH - 5)
 
 
-def _has_later(towers: Sequence[Tower]) -> bool:
+def _run_in_backward(towers: Sequence[Tower]) -> bool:
     """Whether some operators run in the backward pass."""
     return any(tower.in_backward for tower in towers)
 
 
 def _in_backward(towers: Sequence[Tower]) -> str:
     """The places of those that do, as source."""
-    if not _has_later(towers):
+    if not _run_in_backward(towers):
         return ""
     return (
         f"IN_BACKWARD = {_places(t.in_backward for t in towers)}  # places of operators that run in the backward pass\n"
@@ -123,14 +123,14 @@ def _ends_in_relu(tower: Tower) -> bool:
     return "relu" in (config.get("activation"), (config.get("functions") or ("",))[-1])
 
 
-def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config], *, has_later: bool) -> str:
+def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config], *, runs_in_backward: bool) -> str:
     alone = _has_operators(placed)
     operators = step_templates.HANDED_TO_OPERATORS if alone else ""
     parts = [_sample(placed), step_templates.BATCHES, step_templates.WORKING_DTYPE.substitute(operators=operators)]
     if collectives:
         parts.append(communication.COMMUNICATION)
     if mode == "training":
-        parts += _training_step(placed, communicates=bool(collectives), has_later=has_later)
+        parts += _training_step(placed, communicates=bool(collectives), runs_in_backward=runs_in_backward)
     else:
         also = ', communication(proxy, "forward")' if collectives else ""
         parts.append(step_templates.INFERENCE_STEP.substitute(communicating=also))
@@ -149,7 +149,7 @@ def _sample(placed: list[Placed]) -> str:
     )
 
 
-def _training_step(placed: list[Placed], *, communicates: bool, has_later: bool) -> list[str]:
+def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward: bool) -> list[str]:
     alone, in_layouts = _has_operators(placed), _lays_out_gradients(placed)
     how = step_templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else step_templates.WITHOUT_OPTIMIZERS
     outputs = "without_operators(differentiated, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
@@ -158,7 +158,7 @@ def _training_step(placed: list[Placed], *, communicates: bool, has_later: bool)
     forward, backward = step_templates.FORWARD, step_templates.BACKWARD
     if alone:
         backward = step_templates.BACKWARD_WITHOUT_OPERATORS
-    if has_later:
+    if runs_in_backward:
         backward = step_templates.BACKWARD_WITH_OPERATORS
     if communicates:
         forward = communication.communicating("forward", forward)
@@ -167,12 +167,12 @@ def _training_step(placed: list[Placed], *, communicates: bool, has_later: bool)
         how,
         differentiated="    differentiated = have_backward(proxy)\n" if alone else "",
         gradients=f"laid_out_gradients(proxy, {gradients})" if in_layouts else gradients,
-        begin=step_templates.BEGIN if has_later else "",
+        begin=step_templates.BEGIN if runs_in_backward else "",
         backward=batch + forward + backward,
     )
     towers = "without_operators(have_backward(proxy), proxy.towers)" if alone else "proxy.towers"
     parts = [step_templates.WITHOUT_OPERATORS] if alone else []
-    parts += [step_templates.RUN_IN_BACKWARD] if has_later else []
+    parts += [step_templates.RUN_IN_BACKWARD] if runs_in_backward else []
     parts.append(step_templates.GRADIENTS)
     if in_layouts:
         source = inspect.getsource(laid_out)
@@ -223,7 +223,7 @@ def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Confi
     applied = templates.APPLY_READ_ON if read_on else ""
     beside = communication.HELD if collectives else ""
     proxy = templates.PROXY.substitute(
-        forward=templates.FORWARD_OR_BACKWARD if _has_later(towers) else templates.FORWARD,
+        forward=templates.FORWARD_OR_BACKWARD if _run_in_backward(towers) else templates.FORWARD,
         ends=_ends(towers),
         read_on=applied,
         beside=beside,
@@ -276,9 +276,9 @@ def _purpose(equal: list[Tower], indent: int) -> list[str]:
 
 
 def _ends(towers: list[Tower]) -> str:
-    """Code that runs each tower on its part of a batch, but for those that run later."""
+    """Code that runs each tower on its part of a batch, but for those in the backward pass."""
     if not any(b.kind == "recurrent" for t in towers for b in t.blocks):
-        return templates.LOOP_IN_FORWARD if _has_later(towers) else templates.LOOP
+        return templates.LOOP_IN_FORWARD if _run_in_backward(towers) else templates.LOOP
     ends = (f"batch[{i}]" if t.in_backward else f"through(towers[{i}], batch[{i}])" for i, t in enumerate(towers))
     lines = (f"            {end},\n" for end in ends)
     return templates.UNROLLED.substitute(lines="".join(lines))

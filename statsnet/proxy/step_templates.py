@@ -195,15 +195,15 @@ BEGIN = """\
 """
 
 BACKWARD_WITH_OPERATORS = """\
-        hook = begin.register_hook(lambda _: run_in_backward(proxy, batch, outputs))
-        backward(weights, [begin, *batch], [begin, *without_operators(differentiated, outputs)], [begin, *gradients])
-        hook.remove()
+        ends = [begin, *without_operators(differentiated, outputs)]
+        with begin.register_hook(lambda _: run_in_backward(proxy, batch, outputs)):
+            backward(weights, [begin, *batch], ends, [begin, *gradients])
 """
 
 RUN_IN_BACKWARD = '''\
 def run_in_backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor]) -> None:
-    """The operators that models run in their backward pass; their results join the outputs. It is a hook on the number
-    whose gradient is there first, so that they run as a model's do: in autograd's thread, without gradients."""
+    """The operators that models run in their backward pass; their results join the outputs. Autograd calls it before
+    all other gradients, so that they run as a model's do: in its thread, without gradients of their own."""
     for i, end in zip(sorted(IN_BACKWARD), proxy(batch, backward=True), strict=True):
         outputs[i] = end
 '''

@@ -89,7 +89,8 @@ FORWARD = """\
 
 FORWARD_OR_BACKWARD = '''\
     def forward(self, batch: list[Tensor], backward: bool = False) -> list[Tensor]:
-        """All ends, with what those IN_BACKWARD read in their places; or in the backward pass the ends of these."""
+        """In the forward pass all ends; towers IN_BACKWARD hand on what they read. In the backward pass the ends of
+        those towers."""
         if backward:
             in_order = enumerate(zip(self.towers, batch, strict=True))
             return [through(tower, x) for i, (tower, x) in in_order if i in IN_BACKWARD]

@@ -63,7 +63,7 @@ class Tower:
     @property
     def is_operator(self) -> bool:
         """Whether it is an operator by itself."""
-        return self.blocks[0].kind == "operator"
+        return [block.kind for block in self.blocks] == ["operator"]
 
 
 def parameter_count(block: Placed) -> int:

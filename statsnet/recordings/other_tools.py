@@ -58,7 +58,10 @@ TOOLS = (
         cause=_KERNELS_ALONE, hint=_RECORD,
     ),
     OtherTool(
-        what=f"an export {_NSYS}", begins=re.compile(rb'"(?:CudaEvent|NvtxEvent|TraceProcessEvent)"\s*:\s*\{'),
+        what=f"an export {_NSYS}",
+        begins=re.compile(
+            rb'\A(?!.*"traceEvents").*?"(?:CudaEvent|NvtxEvent|TraceProcessEvent)"\s*:\s*\{', re.DOTALL
+        ),
         cause=_KERNELS_ALONE, hint=_RECORD,
     ),
     OtherTool(

@@ -121,7 +121,7 @@ class BlockCosts:
     def with_others(self, others: BlockCosts) -> BlockCosts:
         """With further candidates. What is known of those that are here already stays."""
         known = {**others.known, **self.known}
-        placed = {p.key: p for p in (*others.placed, *self.placed)}
+        placed = {p.key: p for p in (*others.placed, *self.placed) if p.identity not in self.unsound}
         return replace(
             self,
             known=known,

@@ -38,6 +38,9 @@ from statsnet.units import plural
 LOOKED_S = 0.3
 """Every command waits for it, even one that measures nothing else."""
 
+MOST_OF_A_MESSAGE = 300
+"""Characters of an error that stand in a file."""
+
 THIRD = 1000
 """Added to a process's number, of which there are never so many."""
 
@@ -250,7 +253,8 @@ class LiveBench:
         try:
             trace = setup.cache.remember(key, NetworkTrace, measure)
         except StatsNetError as error:
-            return Unmeasured(printable(f"{error.message}: {last_line(error)}"))
+            setup.note(f"the proxy was not measured in {processes} processes: {error.message}: {last_line(error)}")
+            return Unmeasured(printable(error.message)[:MOST_OF_A_MESSAGE])  # its cause may name paths and hosts
         return trace.signature.measurements[0]
 
     def evidence(self, signature: Signature) -> dict[str, float] | None:

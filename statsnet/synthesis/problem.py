@@ -252,7 +252,7 @@ def _measured_alone(
 def with_operators(costs: BlockCosts, problem: Problem, achieved: Target) -> BlockCosts:
     """Costs that also know operators by themselves for the kernel classes that a measured network is short of."""
     rows, bench = problem.rows, problem.bench
-    if bench.setup.elsewhere is not None:
+    if bench.setup.elsewhere is not None or bench.setup.deadline.passed:
         return costs
     missing = short_of(rows.target - rows.vector(rows.load_of(achieved)), rows.keys)
     with bench.setup.stages.stage(BLOCKS, 0.0):
@@ -260,7 +260,7 @@ def with_operators(costs: BlockCosts, problem: Problem, achieved: Target) -> Blo
     if not measured:
         return costs
     others = BlockCosts.of(measured, bench.setup.dtype, costs.idle_s)
-    return costs.with_others(_without_foreign(others, rows))
+    return _without_foreign(costs.with_others(others), rows)
 
 
 def _bound(costs: BlockCosts, rows: MatchedCharacteristics, budget_s: float, mode: str) -> float:

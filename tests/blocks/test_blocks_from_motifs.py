@@ -76,6 +76,10 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
         F.scaled_dot_product_attention, (*(r(2, 3, 8, 4),) * 3, r(2, 1, 8, 8)), "attention",
         {"causal": False, "mask": (2, 1, 8, 8)},
     ),
+    "attention with an expanded mask": (
+        F.scaled_dot_product_attention, (*(r(2, 3, 8, 4),) * 3, r(2, 1, 1, 8).expand(2, 3, 8, 8)), "attention",
+        {"mask": (2, 1, 1, 8), "expanded_mask": (2, 3, 8, 8)},
+    ),
     "cross attention": (
         F.scaled_dot_product_attention, (r(2, 3, 8, 4), r(2, 3, 5, 4), r(2, 3, 5, 4)), "attention",
         {"queries": 8, "keys": 5},

@@ -263,6 +263,8 @@ def test_without_operators_by_themselves_the_other_blocks_stay() -> None:
     kept, counts = costs.without_operators({linear(4).key: 2, logit.key: 1, others[0].key: 3})
     assert counts == {linear(4).key: 2} and kept.placed == (linear(4),)
     assert kept.resize([logit])[1] == []
+    assert kept.with_others(costs).placed == (linear(4),), "what does not run comes back by no way"
+    assert costs.with_others(kept) == costs
 
 
 def test_a_kind_that_fails_on_a_size_offers_no_other_size(monkeypatch: pytest.MonkeyPatch, costs: BlockCosts) -> None:

@@ -109,6 +109,18 @@ def test_a_chain_has_the_map_that_it_adds() -> None:
         assert torch.allclose(chain(x), third(second(wide)) + wide, atol=1e-6)
 
 
+def test_a_basic_block_adds_what_it_has_read() -> None:
+    """Not what its second convolution reads, which has the same shape."""
+    config = chained([layer(8, 8, 3), {**layer(8, 8, 3), "residual": True}])
+    assert config is not None
+    chain = KINDS["conv_chain"].build(config).eval()
+    first, second = chain.layers  # type: ignore[misc]
+    x = torch.randn(2, 8, 8, 8)
+    with torch.no_grad():
+        second.activation = None
+        assert torch.allclose(chain(x), second(first(x), x), atol=1e-6)
+
+
 def test_what_is_called_several_times_may_follow_itself() -> None:
     (row,) = chains(target(convolution(8, 8, 3)))
     assert row.config["channels"] == (8, 8, 8, 8, 8)
