@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -17,6 +17,7 @@ from statsnet.errors import StatsNetError
 from statsnet.measure.task import Context, Progress
 from statsnet.profiling.alike import StepsVary
 from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
+from statsnet.profiling.communication_hooks import check_hooks_have_begun
 from statsnet.profiling.compiled_step import trace_compiled_step
 from statsnet.profiling.distributed import alone, first_steps
 from statsnet.profiling.draws import prepared
@@ -97,7 +98,7 @@ def trace_workload(
     """Trace every representative input, each for its part of the time, under the context's setting. Unless steps
     `may_vary`, it is known that they are alike, and nobody looks.
 
-    Raises MeasurementError where a part of the step cannot be seen.
+    Raises MeasurementError where a part of the step cannot be seen, or its hooks of communication begin later.
     """
     chosen, inputs = representative_inputs(built, step)
     tracer = _Tracer(built, step, kind, context, between)
@@ -249,10 +250,15 @@ class _Tracer:
             inputs=steps,
             repeats=repeats,
             min_time_s=min_time_s,
+            while_capturing=self._while_capturing,
             between=self._between,
             prepare=self._step.prepare,
             may_vary=may_vary,
         )
+
+    def _while_capturing(self) -> AbstractContextManager[None]:
+        check_hooks_have_begun(self._built.whole.modules())  # after the warm-up: later there may be steps of both kinds
+        return nullcontext()
 
     def in_one_piece(
         self, alone: list[tuple[Representative, Any]], repeats: int, min_time_s: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,11 @@ from torch.distributed.tensor import DTensor, Shard
 
 from statsnet.errors import MeasurementError
 from statsnet.measure.several_processes import run_in_group
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.distributed import groups_wait, lacks
 from statsnet.profiling.encode import GROUPS
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.profiling.unseen import check_collectives
 from statsnet.reporting.collectives import collectives_report
 from statsnet.signatures.categories import COLLECTIVE, base_name, categorize
@@ -209,6 +213,36 @@ def test_collectives_that_a_hook_begins_elsewhere_are_not_lost_silently() -> Non
     calls += [made_call("c10d.reduce_scatter_.default", args=[parts, parts, 2])]
     calls += [made_call("c10d.monitored_barrier_.default", args=[{"shape": [1], "dtype": "float32"}, 2])]
     check_collectives(1 + 2 + 2, calls)  # a sum for each part; an answer from the other process, and one to it
+
+
+LOCAL = """
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as hooks
+
+
+def make(begins: int):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    state = hooks.PostLocalSGDState(None, dist.group.WORLD, start_localSGD_iter=begins)
+    model.register_comm_hook(state, hooks.post_localSGD_hook)
+    return model, torch.ones(2, 4)
+"""
+
+
+@needs_gloo
+@pytest.mark.parametrize("begins", [2, 1000])
+def test_steps_before_a_hook_begins_are_refused(tmp_path: Path, begins: int) -> None:
+    (tmp_path / "local.py").write_text(LOCAL)
+    model = Model(target=f"{tmp_path}/local.py:make", mode="training", overrides={"begins": begins})
+    task = ProfileWorkload(model=model, min_time_s=0.0, repeats=2)
+    told = pytest.raises(MeasurementError, match="not like later ones") if begins > 2 else nullcontext()
+    try:
+        with told as raised:
+            task.run(Context())
+    finally:
+        dist.destroy_process_group()
+    assert raised is None or "start_localSGD_iter=2" in raised.value.hint
 
 
 def test_operators_after_the_last_node_of_autograd_are_backward_ones() -> None:
