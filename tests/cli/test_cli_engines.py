@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_support import GOLDEN, read, write_proxy
 
-from statsnet.cli import main, profile_many
+from statsnet.cli import fleet, main, profile_many
 from statsnet.environment import slug
+from statsnet.errors import StatsNetError
 from statsnet.measure import process, ray_cluster
+from statsnet.measure.engine import Asked, Done, Fleet, LocalEngine
 from statsnet.profiling.members import Outcome
+from statsnet.progress import Report, silent
 
 QUICK = ("--preset", "tiny", "--min-time", "20ms")
 
@@ -62,6 +69,54 @@ def test_several_proxies_on_this_machine(
     assert "a: kept, 'runs/" in told.err
     assert "b: failed, 'runs/" in told.err
     assert "is the result of another proxy" in told.err
+
+
+class TwoKinds(LocalEngine):
+    """This machine, and one that differs by a setting, which may have ended."""
+
+    def __init__(self) -> None:
+        self.other_ended, self.ran = True, 0
+
+    def find(self, device: str | None) -> Fleet:
+        (here,) = super().find(device).places
+        settings = {**here.environment["settings"], "MKL_CBWR": "COMPATIBLE"}
+        return Fleet(places=(here, replace(here, id="other", environment={**here.environment, "settings": settings})))
+
+    def run(self, asked: Sequence[Asked[Any]], *, report: Report = silent) -> Generator[Done[Any], None, None]:
+        for index, each in enumerate(asked):
+            (place,) = each.places
+            if place.id == "other" and self.other_ended:
+                yield Done(index=index, error=StatsNetError("no node is left", hint="start one"))
+                continue
+            self.ran += 1
+            ((step,),) = (done.result for done in super().run([each], report=report))
+            yield Done(index=index, place=place, result=(replace(step, environment=dict(place.environment)),))
+
+
+def test_a_proxy_on_every_kind_of_node_though_one_has_ended(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command runs what is missing alone, once such a node is back."""
+    engine = TwoKinds()
+    monkeypatch.setattr(fleet, "opened", lambda *_: nullcontext(engine))
+    monkeypatch.chdir(here)
+    write_proxy(here / "p")
+    words = ["run", "p", "--engine", "ray", "--everywhere", "-o", "runs", "--json", "all.json"]
+    words += ["--min-time", "20ms", "--max-time", "50ms", "--processes", "1"]
+    assert main(words) == 1
+    (kept,) = here.glob("runs/*/p.json")
+    before, told = kept.read_bytes(), capsys.readouterr().err
+    assert "no node is left" in told
+    assert "the same command tries these alone again; the other 1 are in 'runs'" in told
+    engine.other_ended = False
+    assert main(words) == 0
+    told = capsys.readouterr()
+    assert told.err.count("kept, 'runs/") == 1
+    assert "MKL_CBWR=COMPATIBLE" in told.out
+    assert len([*here.glob("runs/*/p.json")]) == len(read(here / "all.json")["results"]) == 2
+    assert main(words) == 0
+    assert engine.ran == 2
+    assert kept.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from engines import asked, check_engine, errand
 from fake_tasks import Doubling, HangingOnce
 from ray_clusters import TwoNodes, two_nodes
 
-from statsnet.cli import main, run_many
+from statsnet.cli import main
 from statsnet.errors import UsageError
 from statsnet.measure import fleet
 from statsnet.measure.cache import MeasurementCache
@@ -131,52 +131,6 @@ def test_a_cluster(engine: RayEngine, nodes: TwoNodes) -> None:
     assert [each.why for each in engine.find("cuda").left_out] == ["it offers no GPU to Ray"] * 2
     with pytest.raises(UsageError, match="'cuda:1' is not a device of a fleet"):
         engine.find("cuda:1")
-
-
-def test_proxies_on_every_kind_of_node_though_some_die(
-    nodes: TwoNodes, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """When the first result is there, the only node of its kind ends, and a worker is killed. The same command finds
-    such a node again, and runs what is missing; at last that kind is gone, its results are not."""
-    for name in ("p", "q"):
-        write_proxy(here / name)
-    words = ["run", "p", "q", "--engine", f"ray://{nodes.address}", "--everywhere", "-o", "runs", "--json", "all.json"]
-    words += ["--min-time", "20ms", "--max-time", "50ms", "--processes", "2"]
-    others = [nodes.add(MKL_CBWR="COMPATIBLE")]
-    save, killed = run_many.save, list[bool]()
-
-    def save_and_break(path: Path, result: Any) -> None:
-        save(path, result)
-        if not killed:
-            nodes.end(others.pop())
-            killed.append(kill_a_worker(nodes))
-
-    def results() -> dict[str, bytes]:
-        return {f"{path.stem} on {path.parent.name}": path.read_bytes() for path in here.glob("runs/*/*")}
-
-    with monkeypatch.context() as breaking:
-        breaking.setattr(run_many, "save", save_and_break)
-        assert main(words) == 1
-    told, before = capsys.readouterr().err, results()
-    assert 2 <= len(before) <= 3
-    assert ("was killed while it measured" in told) == killed[0]
-    assert "no node is left that could measure" in told
-    assert f"the same command tries these alone again; the other {len(before)} are in 'runs'" in told
-
-    others.append(nodes.add(MKL_CBWR="COMPATIBLE"))
-    try:
-        assert main(words) == 0
-    finally:
-        nodes.end(others.pop())
-    told, after = capsys.readouterr(), results()
-    assert told.err.count("kept, 'runs/") == len(before)
-    assert len(after) == 4
-    assert {name: after[name] for name in before} == before
-    assert sorted(after) == sorted(row["name"] for row in read(here / "all.json")["results"])
-    assert "MKL_CBWR=COMPATIBLE" in told.out
-    assert "baseline" in told.out
-    assert main(words) == 0
-    assert results() == after
 
 
 def test_a_validation_goes_on_where_it_was_stopped(

@@ -31,14 +31,6 @@ class TwoNodes:
     def address(self) -> str:
         return str(self.cluster.address)
 
-    def add(self, **variables: str) -> Any:
-        """One more node, whose processes have these variables."""
-        with pytest.MonkeyPatch.context() as changed, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for name, value in variables.items():
-                changed.setenv(name, value)
-            return self.cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
-
     def end(self, node: Any) -> None:
         """As if its power was cut."""
         self.cluster.remove_node(node, allow_graceful=False)
@@ -47,7 +39,10 @@ class TwoNodes:
 
     def both(self) -> TwoNodes:
         """With the second node, which the first test that needs it starts, and another may have ended."""
-        self.second = self.second or self.add()
+        if self.second is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.second = self.cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
         return self
 
 
