@@ -89,7 +89,9 @@ class TwoKinds(LocalEngine):
                 yield Done(index=index, error=StatsNetError("no node is left", hint="start one"))
                 continue
             self.ran += 1
-            ((step,),) = (done.result for done in super().run([each], report=report))
+            (done,) = super().run([each], report=report)
+            assert done.result is not None
+            (step,) = done.result
             yield Done(index=index, place=place, result=(replace(step, environment=dict(place.environment)),))
 
 
@@ -105,9 +107,9 @@ def test_a_proxy_on_every_kind_of_node_though_one_has_ended(
     words += ["--min-time", "20ms", "--max-time", "50ms", "--processes", "1"]
     assert main(words) == 1
     (kept,) = here.glob("runs/*/p.json")
-    before, told = kept.read_bytes(), capsys.readouterr().err
-    assert "no node is left" in told
-    assert "the same command tries these alone again; the other 1 are in 'runs'" in told
+    before, told = kept.read_bytes(), capsys.readouterr()
+    assert "no node is left" in told.err
+    assert "the same command tries these alone again; the other 1 are in 'runs'" in told.err
     engine.other_ended = False
     assert main(words) == 0
     told = capsys.readouterr()
