@@ -23,6 +23,10 @@ _WORDS = {
 }
 """What is said of digests, which say nothing by themselves."""
 
+_NO_TIME_S = 1e12
+_LONGEST = 100
+"""A stranger's file may hold any number, and any text. Characters."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchIdentity:
@@ -84,7 +88,8 @@ class SearchIdentity:
 def _shown(key: str, value: object) -> str:
     if value is None:
         return "not given"
-    return format_duration(value) if key.endswith("_s") and isinstance(value, (int, float)) else str(value)
+    is_time = key.endswith("_s") and isinstance(value, (int, float)) and abs(value) < _NO_TIME_S
+    return format_duration(value) if is_time else str(value)[:_LONGEST]  # type: ignore[arg-type]
 
 
 def _digest(value: object) -> str:

@@ -17,7 +17,9 @@ from statsnet.errors import StatsNetError, UsageError
 from statsnet.units import format_duration
 
 _LIBRARIES = {"alembic", "grpc", "optuna", "psycopg", "sqlalchemy"}
-_AT_OPENING = (AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError, ValueError)
+_AT_OPENING = (
+    ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
 """A library that lacks another one, a study that was removed, tables of another version, a damaged line. Later, such
 errors are more likely our own."""
 

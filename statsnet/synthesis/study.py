@@ -183,7 +183,10 @@ class Study:
                 self._lose([trial])
                 return None
             usual = not any(may_be_usual(t.params) for t in before)
-            params = set_usual(self._storage, trial._trial_id) if usual else propose(trial)
+            try:
+                params = set_usual(self._storage, trial._trial_id) if usual else propose(trial)
+            except ValueError as error:
+                raise self._where.errors.error("it holds trials that choose from other designs") from error
             if retries and any(t.params == params for t in before):
                 self._lose([trial])
                 return self._claimed(most, retries - 1)
