@@ -107,7 +107,8 @@ def _between(proxy: nn.Module, parts: Collection[str]) -> tuple[dict[str, Blocks
 
 
 def _end_of(blocks: Blocks, x: Tensor) -> Tensor:
-    """The result of these blocks; of maps, what a pool reads at one position. A runtime still computes all of them."""
+    """The result of these blocks; of maps, what a pool reads at one position. OpenVINO and onnxruntime still compute
+    all of them."""
     return F.max_pool2d(x, 1, stride=x.shape[-2:]) if _writes_maps(blocks) and x.dim() == 4 else x
 
 
