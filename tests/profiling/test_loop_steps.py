@@ -11,9 +11,11 @@ from torch import nn
 
 import statsnet
 from statsnet.errors import MeasurementError
-from statsnet.profiling.loop_steps import ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS
+from statsnet.profiling.distributed import first_steps
+from statsnet.profiling.loop_steps import ROUND, Schedule
 
 WIDTH, ROWS = 16, 4
+WARMUPS, SHORTEST = first_steps(), Schedule().needed
 ENOUGH = WARMUPS + 4 * len(ROUND)
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -47,13 +49,13 @@ def test_what_runs_in_a_loop_is_what_is_counted(function: Function, ran: str, no
 
 def test_a_loop_too_short_to_find_that_out_says_so() -> None:
     with pytest.raises(MeasurementError, match="operator by operator") as caught:
-        train(lambda x: torch.cumprod(x, 1), SMALLEST_NUMBER_OF_STEPS)
+        train(lambda x: torch.cumprod(x, 1), SHORTEST)
     assert "longer" in caught.value.hint
 
 
 def test_one_too_short_to_tell_what_a_decomposition_computes_says_so() -> None:
     with pytest.raises(MeasurementError, match="too short") as caught:
-        train(lambda x: torch.linalg.eigvalsh(x.T @ x), SMALLEST_NUMBER_OF_STEPS)
+        train(lambda x: torch.linalg.eigvalsh(x.T @ x), SHORTEST)
     assert "longer" in caught.value.hint
 
 
