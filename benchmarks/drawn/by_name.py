@@ -51,8 +51,8 @@ def first_that_runs(
 ) -> Made:
     """The first of the models, with the first inputs that it runs on.
 
-    If none does, `refit` has inputs of so large a batch guessed and changed for each model (refitting.py). A model with
-    more than MOST_PARAMETERS is passed over before it takes memory. Raises WorkloadError with all reasons.
+    If none does and `refit` is given, inputs are guessed and changed for each model, with this batch (refitting.py). A
+    model with more than MOST_PARAMETERS is passed over before it takes memory. Raises WorkloadError with all reasons.
     """
     failed: list[_Trial] = []
     for make in models:

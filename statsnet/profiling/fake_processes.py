@@ -101,7 +101,7 @@ def _torchrun(number: int) -> Iterator[None]:
 @contextmanager
 def _numbered_works() -> Iterator[None]:
     """torch draws a number for each collective from Python's generator: each step would look as if it varied by
-    chance, and many would be counted to see whether it does. A torch in which that has another name takes so long."""
+    chance, and many would be counted to see whether it does. If torch's function has another name, that happens."""
     name, works = "generate_unique_id", None
     with suppress(ImportError):  # older ones draw none
         works = importlib.import_module("torch.distributed._meta_registrations")

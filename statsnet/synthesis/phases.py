@@ -14,9 +14,9 @@ from statsnet.synthesis.loads import OperatorGroup
 def with_phases(
     towers: Sequence[Tower], groups_of: Mapping[str, Sequence[OperatorGroup]], target: Target
 ) -> list[Tower]:
-    """The towers in their order. Of each kernel class so many operators by themselves run in the backward pass that its
-    share of the class's time comes nearest to the target's, with what other blocks spend there. `groups_of` are
-    blocks' operators by identity, without those of optimizers."""
+    """The towers in their order, with operators by themselves moved to the backward pass. As many of each kernel class
+    are moved as bring the pass's share of the class's time nearest to the target's. What other blocks spend there
+    counts. `groups_of` are blocks' operators by identity, without those of optimizers."""
     shares = _backward_shares(target)
     owed_s: dict[str, float] = defaultdict(float)
     for tower in towers:

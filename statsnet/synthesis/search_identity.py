@@ -25,7 +25,7 @@ _WORDS = {
 
 _NO_TIME_S = 1e12
 _LONGEST = 100
-"""A stranger's file may hold any number, and any text. Characters."""
+"""A stranger's file may hold any number of seconds, and a text of any number of characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

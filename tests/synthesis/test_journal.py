@@ -6,9 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from synthesis_builders import bench_setup, mix_of, small_signature
 
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.synthesis.design_space import DESIGNS
 from statsnet.synthesis.journal import check_journal, held_journal, ready_journal
+from statsnet.synthesis.problem import ProxyRequest
+from statsnet.synthesis.search_identity import SearchIdentity
+from statsnet.synthesis.study import Study
+from statsnet.synthesis.study_storage import OwnJournal
 
 LINE = b'{"op_code":0,"worker_id":"w","study_name":"statsnet"}\n'
 
@@ -71,3 +77,28 @@ def test_a_new_search_begins_anew_only_when_it_has_something_to_write(tmp_path: 
         assert path.read_bytes() == b""
     with pytest.raises(StatsNetError, match="could not write"), held_journal(Path("/proc/none/j")):
         pass
+
+
+@pytest.mark.parametrize(
+    ("whole", "damaged", "error"),
+    [
+        ("64, 100]", "64, 1]", "choose from other designs"),
+        ('"param_value_internal":0.0', '"param_value_internal":1e999', "infinity"),
+        ('"budget_s":0.01', f'"budget_s":1{"0" * 600}', "its budget is 1000"),
+    ],
+)
+def test_a_journal_that_somebody_changed(whole: str, damaged: str, error: str, tmp_path: Path) -> None:
+    """Other choices, a choice that is no number, a time that no clock shows."""
+    path, request = tmp_path / "own", ProxyRequest(mix_text="a:1", budget_s=0.01)
+    search = SearchIdentity.of(mix_of(small_signature()), bench_setup(), request, DESIGNS)
+    storage = OwnJournal(path=path, resume=True)
+    with storage.held():
+        begun = Study(storage, search)
+        begun.claim(None)
+        begun.close()
+        text = path.read_text()
+        assert whole in text
+        path.write_text(text.replace(whole, damaged, 1))
+        with pytest.raises(StatsNetError) as refused:
+            Study(storage, search).claim(None)
+    assert error in f"{refused.value.cause}"

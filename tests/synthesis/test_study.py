@@ -387,27 +387,3 @@ def test_a_line_that_a_killed_worker_left_unfinished_goes(shop: Shop) -> None:
     two = shop.worker()
     assert one.finish(claim, (0.1, 0.01), 0.01)
     assert len(two.tried()) == 1
-
-
-@pytest.mark.parametrize(
-    ("whole", "damaged", "error"),
-    [
-        ("64, 100]", "64, 1]", "choose from other designs"),
-        ('"param_value_internal":0.0', '"param_value_internal":1e999', "infinity"),
-        ('"budget_s":0.01', f'"budget_s":1{"0" * 600}', "its budget is 1000"),
-    ],
-)
-def test_a_journal_that_somebody_changed(whole: str, damaged: str, error: str, tmp_path: Path) -> None:
-    """Other choices, a choice that is no number, a time that no clock shows."""
-    path, search = tmp_path / "own", identity(budget_s=0.01)
-    storage = OwnJournal(path=path, resume=True)
-    with storage.held():
-        begun = Study(storage, search)
-        begun.claim(None)
-        begun.close()
-        text = path.read_text()
-        assert whole in text
-        path.write_text(text.replace(whole, damaged, 1))
-        with pytest.raises(StatsNetError) as refused:
-            Study(storage, search).claim(None)
-    assert error in f"{refused.value.cause}"
