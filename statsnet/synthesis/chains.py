@@ -29,9 +29,9 @@ class Layer:
 
 
 def chains(target: Target) -> list[Layer]:
-    """Blocks of convolutions in a row. A chain begins at each convolution that is in no chain before, the most expensive
-    first. The most expensive one follows that may read its result and is in the chain less often than a step calls it.
-    Those come last that add a map which the chain lacks."""
+    """Blocks of convolutions in a row. A chain begins at each convolution that is in no chain before, the most
+    expensive first. The most expensive one follows that may read its result and is in the chain less often than a step
+    calls it. Those come last that add a map which the chain lacks."""
     made = []
     for layers in _by_member(target).values():
         readers: dict[Map, list[Layer]] = defaultdict(list)
