@@ -60,8 +60,9 @@ class Collective(nn.Module):
     The first and second of a group, the third and fourth ... send to each other: in a `send` the first of two sends, in
     a `receive` the second. The first gathers and scatters.
 
-    It belongs to a `phase` of the step. If `overlapped`, the phase's computation runs meanwhile, and the step waits at
-    the phase's end; else nothing runs meanwhile. The numbers are zeros: sums of others would grow from step to step.
+    It belongs to a `phase` of the step. It begins once so many towers of the phase have run (`after`), and the step
+    waits for it once some more have (`until`). In the backward pass, towers run from the last to the first. The numbers
+    are zeros: sums of others would grow from step to step.
     """
 
     def __init__(
@@ -70,12 +71,13 @@ class Collective(nn.Module):
         elements: int,
         dtype: str = "float32",
         phase: str = "forward",
-        overlapped: bool = False,
+        after: int = 0,
+        until: int = 0,
         group: int = 0,
         stride: int = 1,
     ) -> None:
         super().__init__()
-        self.operation, self.phase, self.overlapped = operation, phase, overlapped
+        self.operation, self.phase, self.after, self.until = operation, phase, after, until
         self.size, self.stride = (group, stride) if fits(group, stride, processes()) else (processes(), 1)
         part = -(-elements // self.size)
         whole, kind = part * self.size, getattr(torch, dtype)
@@ -165,8 +167,9 @@ def encoded_call(
 
 def check_collective(config: Config) -> None:
     """Raises ValueError for a configuration that is no collective."""
-    known: dict[str, Any] = {"operation": OPERATORS, "dtype": ITEM_SIZE, "phase": PHASES, "overlapped": (False, True)}
+    known: dict[str, Any] = {"operation": OPERATORS, "dtype": ITEM_SIZE, "phase": PHASES}
     fewest = {"elements": 0 if config.get("operation") in WITHOUT_DATA else 1, "group": 2, "stride": 1}
+    fewest |= {"after": 0, "until": config.get("after", 0)}
     for name, value in {"operation": None, "elements": None, **config}.items():
         if name in fewest:
             if type(value) is not int or value < fewest[name]:

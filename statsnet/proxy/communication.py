@@ -1,10 +1,11 @@
-"""The collectives of a network as source: what they are, and what the step computes meanwhile."""
+"""The collectives of a network as source: what they are, and when they run among its towers."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
+from string import Template
 
 from statsnet.blocks.base import Config
 from statsnet.blocks.collective import check_collective
@@ -24,22 +25,63 @@ COMMUNICATION = '''\
 WAITS: list[float] = []  # seconds that this process waited for others, since a step was timed last
 
 
-@contextmanager
-def communication(proxy: Proxy, phase: str) -> Iterator[None]:
-    """The collectives of a phase: overlapped ones run while it computes, the others after it, one by one. A process
-    that is alone leaves them out."""
-    own = [c for c in proxy.collectives if c.phase == phase] if processes() > 1 else []
-    running = [c.start() for c in own if c.overlapped]
-    yield
-    begin = time.perf_counter()
-    for work in running:
-        work.wait()
-    for collective in own:
-        if not collective.overlapped:
-            collective.start().wait()
-    if own:
+class Exchange:
+    """The collectives of one phase of a step, while its towers run. A process that is alone leaves them out."""
+
+    def __init__(self, proxy: Proxy, phase: str) -> None:
+        self.left = [c for c in proxy.collectives if c.phase == phase] if processes() > 1 else []
+        self.running: list[tuple[int, Any]] = []
+
+    def after(self, towers: int) -> None:
+        """So many towers have run: wait for what is awaited by now, begin what begins now."""
+        if not self.left and not self.running:
+            return
+        begin = time.perf_counter()
+        self.wait(towers)
+        while self.left and self.left[0].after <= towers:
+            collective = self.left.pop(0)
+            self.running.append((collective.until, collective.start()))
+            self.wait(towers)
         WAITS.append(time.perf_counter() - begin)
+
+    def wait(self, towers: int) -> None:
+        for until, work in self.running:
+            if until <= towers:
+                work.wait()
+        self.running = [(until, work) for until, work in self.running if until > towers]
 '''
+
+BACKWARD_EXCHANGE = Template('''\
+@contextmanager
+def exchange_in_backward(proxy: Proxy, ends: list[Tensor]) -> Iterator[None]:
+    """The collectives of the backward pass around and in it. Autograd asks for the gradient of each tower's end when
+    the tower's turn comes, the last tower first."""
+    exchange = Exchange(proxy, "backward")
+    exchange.after(0)
+    for towers, end in enumerate(reversed(ends), $first):
+        if exchange.left or exchange.running:
+            end.register_hook(lambda _, towers=towers: exchange.after(towers))
+    yield
+    exchange.after($first + len(ends))
+''')
+
+LOOP = Template("""\
+        ends, exchange = [], Exchange(self, "forward")
+        for i, (tower, x) in enumerate(zip(self.towers, batch, strict=True)):
+            exchange.after(i)
+            ends.append($end)
+        exchange.after(len(ends))
+""")
+
+
+def segments(ends: Sequence[str], collectives: Sequence[Config]) -> str:
+    """Source of a forward pass without a loop, from that of each tower's end."""
+    places = {0, *(c[name] for c in collectives for name in ("after", "until") if c["phase"] == "forward")}
+    inner = sorted(place for place in places if place < len(ends))
+    lines = ['        exchange = Exchange(self, "forward")', "        ends = []"]
+    for begin, end in pairwise([*inner, len(ends)]):
+        lines += [f"        exchange.after({begin})", "        ends += [", *ends[begin:end], "        ]"]
+    return "\n".join([*lines, "        exchange.after(len(ends))\n"])
 
 
 def collectives_source(collectives: Sequence[Config]) -> str:
@@ -64,6 +106,6 @@ def repeats_some(collectives: Sequence[Config]) -> bool:
     return any(len(list(equal)) > 1 for _, equal in groupby(collectives))
 
 
-def communicating(phase: str, statements: str) -> str:
-    """Statements of a step, run while the phase's collectives do."""
-    return f'        with communication(proxy, "{phase}"):\n{textwrap.indent(statements, "    ")}'
+def communicating(statements: str, outputs: str) -> str:
+    """Statements of a backward pass, run while its collectives do."""
+    return f"        with exchange_in_backward(proxy, {outputs}):\n{textwrap.indent(statements, '    ')}"

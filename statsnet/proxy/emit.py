@@ -132,8 +132,7 @@ def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config], *, ru
     if mode == "training":
         parts += _training_step(placed, communicates=bool(collectives), runs_in_backward=runs_in_backward)
     else:
-        also = ', communication(proxy, "forward")' if collectives else ""
-        parts.append(step_templates.INFERENCE_STEP.substitute(communicating=also))
+        parts.append(step_templates.INFERENCE_STEP)
     return "\n\n".join(parts).strip()
 
 
@@ -155,24 +154,26 @@ def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward
     outputs = "without_operators(differentiated, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
     gradients = f"gradients_like({outputs})"
     batch = step_templates.BATCH_WITHOUT_OPERATORS if alone else step_templates.BATCH
-    forward, backward = step_templates.FORWARD, step_templates.BACKWARD
+    backward = step_templates.BACKWARD
     if alone:
         backward = step_templates.BACKWARD_WITHOUT_OPERATORS
     if runs_in_backward:
         backward = step_templates.BACKWARD_WITH_OPERATORS
     if communicates:
-        forward = communication.communicating("forward", forward)
-        backward = communication.communicating("backward", backward)
+        ends = "without_operators(differentiated, outputs)" if alone else "outputs"
+        backward = communication.communicating(backward, ends)
     step = step_templates.TRAINING_STEP.substitute(
         how,
         differentiated="    differentiated = have_backward(proxy)\n" if alone else "",
         gradients=f"laid_out_gradients(proxy, {gradients})" if in_layouts else gradients,
         begin=step_templates.BEGIN if runs_in_backward else "",
-        backward=batch + forward + backward,
+        backward=batch + step_templates.FORWARD + backward,
     )
     towers = "without_operators(have_backward(proxy), proxy.towers)" if alone else "proxy.towers"
     parts = [step_templates.WITHOUT_OPERATORS] if alone else []
     parts += [step_templates.RUN_IN_BACKWARD] if runs_in_backward else []
+    if communicates:
+        parts.append(communication.BACKWARD_EXCHANGE.substitute(first=int(runs_in_backward)))
     parts.append(step_templates.GRADIENTS)
     if in_layouts:
         source = inspect.getsource(laid_out)
@@ -224,7 +225,7 @@ def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Confi
     beside = communication.HELD if collectives else ""
     proxy = templates.PROXY.substitute(
         forward=templates.FORWARD_OR_BACKWARD if _run_in_backward(towers) else templates.FORWARD,
-        ends=_ends(towers),
+        ends=_ends(towers, collectives),
         read_on=applied,
         beside=beside,
     )
@@ -275,13 +276,21 @@ def _purpose(equal: list[Tower], indent: int) -> list[str]:
     return textwrap.wrap(printable(text), WIDTH, initial_indent=pad, subsequent_indent=pad)  # a line break would end it
 
 
-def _ends(towers: list[Tower]) -> str:
+def _ends(towers: list[Tower], collectives: Sequence[Config]) -> str:
     """Code that runs each tower on its part of a batch, but for those in the backward pass."""
+    some_later = _run_in_backward(towers)
     if not any(b.kind == "recurrent" for t in towers for b in t.blocks):
-        return templates.LOOP_IN_FORWARD if _run_in_backward(towers) else templates.LOOP
-    ends = (f"batch[{i}]" if t.in_backward else f"through(towers[{i}], batch[{i}])" for i, t in enumerate(towers))
-    lines = (f"            {end},\n" for end in ends)
-    return templates.UNROLLED.substitute(lines="".join(lines))
+        if collectives:
+            end = "x if i in IN_BACKWARD else through(tower, x)" if some_later else "through(tower, x)"
+            return communication.LOOP.substitute(end=end)
+        return templates.LOOP_IN_FORWARD if some_later else templates.LOOP
+    ends = [f"batch[{i}]" if t.in_backward else f"through(towers[{i}], batch[{i}])" for i, t in enumerate(towers)]
+    lines = [f"            {end}," for end in ends]
+    return templates.UNROLLED.substitute(
+        ends=communication.segments(lines, collectives)
+        if collectives
+        else "\n".join(["        ends = [", *lines, "        ]\n"])
+    )
 
 
 def _call(placed: Placed, count: int) -> Call:

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from statsnet.blocks.base import Config, with_tuples
+from statsnet.blocks.base import with_tuples
 from statsnet.errors import FileFormatError
+from statsnet.proxy.collective_places import collective_configs
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
 from statsnet.proxy.private_fit import without_fingerprints
@@ -180,28 +181,12 @@ def source_of(spec: ProxySpec) -> str:
     try:
         return network_source(
             towers, title=title, spec_id=spec.id, mode=mode, dtype=spec.dtype, seed=spec.seed, repeats=repeats,
-            collectives=collective_configs(spec.collectives),
+            collectives=collective_configs(spec.collectives or (), towers, training=mode == "training"),
         )  # fmt: skip
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise FileFormatError(
             "the spec describes no network", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
         ) from error
-
-
-def collective_configs(collectives: Sequence[SpecCollective] | None) -> list[Config]:
-    """Constructor arguments of each collective, in order."""
-    return [
-        {
-            "operation": c.operation,
-            "elements": c.elements,
-            "dtype": c.dtype,
-            "phase": c.phase,
-            "overlapped": c.overlapped,
-            **({"group": c.group_size, "stride": c.group_stride} if c.group_size and c.group_stride else {}),
-        }
-        for c in collectives or ()
-        for _ in range(c.count)
-    ]
 
 
 def level_of(signatures: Sequence[Signature]) -> Level | None:

@@ -93,7 +93,7 @@ HANDED_TO_OPERATORS = """\
                 batch[place] = x
 """
 
-INFERENCE_STEP = Template('''\
+INFERENCE_STEP = '''\
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One inference step, without gradients."""
     given = batches(proxy, device)
@@ -104,11 +104,11 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
         if dtype != working_dtype(device):
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
-        with torch.no_grad()$communicating:
+        with torch.no_grad():
             return proxy(next(rotation))
 
     return step
-''')
+'''
 
 GRADIENTS = '''\
 def backward(

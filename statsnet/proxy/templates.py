@@ -116,9 +116,7 @@ def through(tower: nn.Sequential, x: Tensor) -> Tensor:
 UNROLLED = Template("""\
         # No loop: a compiler leaves recurrent layers to the library and does not compile a loop around one.
         towers = self.towers
-        ends = [
-$lines        ]
-""")
+$ends""")
 
 READ_ON = '''\
 class ReadOn(torch.autograd.Function):

@@ -106,16 +106,18 @@ class SpecTower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecCollective:
-    """`count` equal collectives. The larger side of each, what a process sends or what it receives, has `elements`. If
-    `overlapped`, the step computes meanwhile. So many processes share one in the suite (`group_size`). With a
-    `group_stride` these were not all of the suite's: their ranks were so far apart, and a proxy makes such groups.
-    Without one, all processes that run a proxy share it. A barrier has no elements."""
+    """`count` equal collectives. The larger side of each, what a process sends or what it receives, has `elements`. It
+    begins once a share of its phase is computed (`begins_at`), and the step waits for it after another one
+    (`awaited_at`). So many processes share one in the suite (`group_size`). With a `group_stride` these were not all of
+    the suite's: their ranks were so far apart, and a proxy makes such groups. Without one, all processes that run a
+    proxy share it. A barrier has no elements."""
 
     operation: Name
     elements: Annotated[int, Meta(ge=0, le=LARGEST_INT)]
     dtype: Name
     phase: Literal["forward", "backward"]
-    overlapped: bool
+    begins_at: Share
+    awaited_at: Share
     group_size: Annotated[int, Meta(ge=2, le=MOST_PROCESSES)] | None = field(default=None, metadata=IF_KNOWN)
     group_stride: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = field(default=None, metadata=IF_KNOWN)
     count: Annotated[int, Meta(ge=1, le=10_000)] = 1

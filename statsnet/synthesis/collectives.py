@@ -3,12 +3,15 @@
 In a step of T seconds a proxy owes T times what the mix asks for in a second. Of each operation there are as many
 collectives as calls are owed, rounded, and one at least. The owed calls, in order of their size, are cut into so many
 equal parts; each collective moves the bytes of one part. So bytes are exact, and only the number of calls is rounded.
+
+Where a collective begins in its phase, and how much is computed until it is waited for, follow the suite's calls: one
+whose process computed for 2 of its 10 ms is waited for after 2 ms of computing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -46,16 +49,17 @@ shorter than its budget (trials.STEP_TOLERANCE), and with both calls should be w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCollective:
-    """Calls of one operation and size in a second of the target, in which a process computes or not. `start_share` is
-    their place in the step."""
+    """Calls of one operation and size in a second of the target. Each takes `time_s`, in which a process computes for a
+    share (`overlap`). Their mean place in what the phase computes, from 0 to 1, is `place`."""
 
     operation: str
     dtype: str
     phase: str
-    overlapped: bool
     nbytes: float
     calls_per_s: float
-    start_share: float
+    time_s: float
+    overlap: float
+    place: float
     group_size: int | None = None
     group_stride: int | None = None
 
@@ -67,38 +71,51 @@ class AskedCollective:
 
 
 def asked_collectives(target: Target) -> list[AskedCollective]:
-    """All that move data, and barriers. What sends and receives in one call counts as both. A call that overlaps with
-    computation for a share of its time counts as that share of a call that does, and as the rest of one that does not.
-    """
+    """All that move data, and barriers. What sends and receives in one call counts as both."""
     members = {m.name: m for m in target.members}
+    spans = {m.name: _phase_spans([c for c in target.clusters if c.member == m.name]) for m in target.members}
     asked: list[AskedCollective] = []
     for cluster in target.clusters:
         if not is_collective(cluster.op) or group_size(cluster) == 1:
             continue
-        kind, nbytes = kind_of(cluster.op), message_bytes(cluster)
-        for asked_for in _halves(cluster, nbytes, members[cluster.member]):
-            both = ("send", "receive") if kind == "send_receive" else ()
-            asked += [replace(asked_for, operation=o, nbytes=nbytes / 2) for o in both] or [asked_for]
+        whole = _asked(cluster, members[cluster.member], spans[cluster.member])
+        both = ("send", "receive") if whole.operation == "send_receive" else ()
+        asked += [replace(whole, operation=o, nbytes=whole.nbytes / 2) for o in both] or [whole]
     return asked
 
 
-def _halves(cluster: TargetCluster, nbytes: int, member: TargetMember) -> Iterator[AskedCollective]:
-    timed = _timed(cluster, member)
-    overlap = _overlap(member) if timed is None else timed.overlap or 0.0
-    whole = AskedCollective(
+def _asked(cluster: TargetCluster, member: TargetMember, spans: Mapping[str, tuple[float, float]]) -> AskedCollective:
+    timed, nbytes = _timed(cluster, member), message_bytes(cluster)
+    phase = _phase(cluster)
+    begin, end = spans[phase]
+    per_second = 0.0 if timed is None else member.steps_per_s * timed.time_s
+    spent = cluster.time_share if timed is None else per_second
+    place = 0.5 if timed is None else (timed.start_share - begin) / max(end - begin, 1e-9)
+    return AskedCollective(
         operation=kind_of(cluster.op),
         dtype=_moved_as(dtype_of(cluster.args, cluster.outputs)) if nbytes else "uint8",
-        phase="forward" if cluster.phase in ("input", "forward") else "backward",
-        overlapped=True,
+        phase=phase,
         nbytes=float(nbytes),
         calls_per_s=cluster.calls_per_s,
-        start_share=0.5 if timed is None else timed.start_share,
+        time_s=spent / cluster.calls_per_s if cluster.calls_per_s > 0 else 0.0,
+        overlap=_overlap(member) if timed is None else timed.overlap or 0.0,
+        place=min(max(place, 0.0), 1.0),
         group_size=group_size(cluster),
         group_stride=group_stride(cluster),
     )
-    for overlapped, share in ((True, overlap), (False, 1 - overlap)):
-        if share > 0:
-            yield replace(whole, overlapped=overlapped, calls_per_s=share * whole.calls_per_s)
+
+
+def _phase(cluster: TargetCluster) -> str:
+    """The phase of a proxy's step in which such calls are made. Its optimizers follow the backward pass."""
+    return "forward" if cluster.phase in ("input", "forward") else "backward"
+
+
+def _phase_spans(clusters: Sequence[TargetCluster]) -> dict[str, tuple[float, float]]:
+    """Where each phase begins and ends in a member's step, as shares of it, by the time of its operators."""
+    times = {p: math.fsum(c.time_share for c in clusters if _phase(c) == p and c.phase != "optimizer") for p in PHASES}
+    whole = math.fsum(c.time_share for c in clusters) or 1.0
+    forward, both = times["forward"] / whole, (times["forward"] + times["backward"]) / whole
+    return {"forward": (0.0, forward), "backward": (forward, both)}
 
 
 def _moved_as(dtype: str) -> str:
@@ -120,47 +137,99 @@ def _overlap(member: TargetMember) -> float:
     return max(0.0, 1 - exposed_s(member.signature, member.measurement) / spent_s) if spent_s > 0 else 0.0
 
 
+AWAITED_AT_END = 0.9
+"""Calls whose process computes for a larger share of their time are waited for at the phase's end."""
+
+PLACE_DIGITS = 2
+
+
 def placed_collectives(
-    asked: Sequence[AskedCollective], step_s: float, *, mode: str, is_private: bool = False
+    target: Target, step_s: float, *, asked: Sequence[AskedCollective] | None = None
 ) -> tuple[SpecCollective, ...]:
-    """Those of a step of `step_s` seconds, in their order within it. An inference step has a forward phase alone. Sizes
-    that follow from private members are rounded."""
-    placed: list[tuple[float, SpecCollective]] = []
+    """Those of a step of `step_s` seconds, in their order within it, of what a target asks for. An inference step has a
+    forward phase alone. Sizes that follow from private members are rounded."""
+    asked = asked_collectives(target) if asked is None else asked
+    computing_s = {p: step_s * computing_share(target) * s for p, s in _phase_shares(target).items()}
     order = {operation: i for i, operation in enumerate(OPERATORS)}
     asked = [a for a in asked if a.nbytes > 0 or a.operation in WITHOUT_DATA]
     kinds = sorted({a.kind for a in asked if a.operation in order}, key=lambda kind: (order[kind[0]], kind))
-    for kind in kinds:
-        for part in _parts([a for a in asked if a.kind == kind], step_s):
-            most = max(part, key=lambda entry: entry[0].nbytes * entry[1])[0]
-            nbytes = math.fsum(a.nbytes * calls for a, calls in part)
-            nbytes = rounded(nbytes, PRIVATE_DIGITS) if is_private else nbytes
-            elements = round(nbytes / ITEM_SIZE.get(most.dtype, 4))
-            if elements < 1 and most.operation not in WITHOUT_DATA:
-                continue
-            phase = most.phase if mode == "training" else "forward"
-            made = SpecCollective(operation=most.operation, elements=elements, dtype=most.dtype, phase=phase,  # type: ignore[arg-type]
-                                  overlapped=most.overlapped, group_size=most.group_size,
-                                  group_stride=most.group_stride, count=1)  # fmt: skip
-            placed.append((most.start_share, made))
-    placed.sort(key=lambda entry: (PHASES.index(entry[1].phase), entry[0]))
-    equal = [list(group) for _, group in groupby(made for _, made in placed)]
+    placed = [
+        _placed(part, computing_s, is_training=target.mode == "training", is_private=target.is_private)
+        for kind in kinds
+        for part in _parts([a for a in asked if a.kind == kind], step_s)
+    ]
+    made = [p for p in placed if p.elements > 0 or p.operation in WITHOUT_DATA]
+    made.sort(key=lambda p: (PHASES.index(p.phase), p.begins_at))
+    equal = [list(group) for _, group in groupby(made)]
     return tuple(replace(group[0], count=len(group)) for group in equal)
 
 
-def _parts(asked: Sequence[AskedCollective], step_s: float) -> Iterator[list[tuple[AskedCollective, float]]]:
-    """The owed calls of one operation in equal parts, one for each collective: what is in it, and how many calls."""
+def _phase_shares(target: Target) -> dict[str, float]:
+    """Each phase's share of what a process computes."""
+    spans = _phase_spans([c for c in target.clusters if not is_collective(c.op)])
+    return {phase: end - begin for phase, (begin, end) in spans.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Owed:
+    """So many owed calls of one kind, at a place in what their phase computes."""
+
+    asked: AskedCollective
+    calls: float
+    place: float
+
+
+def _placed(
+    part: Sequence[_Owed], computing_s: Mapping[str, float], *, is_training: bool, is_private: bool
+) -> SpecCollective:
+    """One collective that stands for a part of the owed calls."""
+    most = max(part, key=lambda owed: owed.asked.nbytes * owed.calls).asked
+    phase = most.phase if is_training else "forward"
+    nbytes = math.fsum(o.asked.nbytes * o.calls for o in part)
+    calls = math.fsum(o.calls for o in part)
+    time_s = math.fsum(o.asked.time_s * o.calls for o in part)
+    beside_s = math.fsum(o.asked.overlap * o.asked.time_s * o.calls for o in part)
+    beside = min(beside_s / computing_s[phase], 1.0) if computing_s[phase] > 0 else 0.0
+    begin = min(math.fsum(o.place * o.calls for o in part) / calls, 1 - beside)
+    end = 1.0 if beside_s > AWAITED_AT_END * time_s else begin + beside
+    nbytes = rounded(nbytes, PRIVATE_DIGITS) if is_private else nbytes
+    return SpecCollective(
+        operation=most.operation,
+        elements=round(nbytes / ITEM_SIZE.get(most.dtype, 4)),
+        dtype=most.dtype,
+        phase=phase,  # type: ignore[arg-type]
+        begins_at=round(begin, PLACE_DIGITS),
+        awaited_at=round(end, PLACE_DIGITS),
+        group_size=most.group_size,
+        group_stride=most.group_stride,
+    )
+
+
+def _parts(asked: Sequence[AskedCollective], step_s: float) -> Iterator[list[_Owed]]:
+    """The owed calls of one operation in equal parts, one for each collective. Calls of one size are spread evenly
+    about their mean place."""
     owed = step_s * math.fsum(a.calls_per_s for a in asked)
     if not owed > 0:
         return
     count = max(1, round(owed))
     ends: list[tuple[float, float, AskedCollective]] = []
     begin = 0.0
-    for a in sorted(asked, key=lambda a: (a.phase, a.overlapped, a.dtype, a.nbytes)):
+    for a in sorted(asked, key=lambda a: (a.phase, a.overlap, a.dtype, a.nbytes)):
         ends.append((begin, begin + step_s * a.calls_per_s, a))
         begin = ends[-1][1]
     for i in range(count):
         low, high = owed * i / count, owed * (i + 1) / count
-        yield [(a, min(end, high) - max(start, low)) for start, end, a in ends if min(end, high) > max(start, low)]
+        yield [
+            _Owed(asked=a, calls=min(end, high) - max(start, low), place=_place(a, start, end, low, high))
+            for start, end, a in ends
+            if min(end, high) > max(start, low)
+        ]
+
+
+def _place(asked: AskedCollective, start: float, end: float, low: float, high: float) -> float:
+    """Of those calls between `low` and `high`, where all that are asked for lie from `start` to `end`."""
+    middle = ((max(start, low) + min(end, high)) / 2 - start) / (end - start)
+    return asked.place + (2 * middle - 1) * min(asked.place, 1 - asked.place)
 
 
 def step_of_whole_calls(asked: Sequence[AskedCollective], least_s: float, most_s: float) -> float:

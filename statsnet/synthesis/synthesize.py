@@ -10,7 +10,7 @@ from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.bench import Bench, Unmeasured
-from statsnet.synthesis.collectives import asked_collectives, communication_rows, placed_collectives
+from statsnet.synthesis.collectives import communication_rows, placed_collectives
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.loads import least_times_s
 from statsnet.synthesis.problem import Problem
@@ -33,7 +33,7 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     kept = keep_dtypes(problem.target, best.measurement)
     whole = problem.whole.scale_times(drift) if problem.whole else target
     step_s = signature.measurements[0].latency_s / problem.computing_share
-    collectives = placed_collectives(asked_collectives(whole), step_s, mode=whole.mode, is_private=whole.is_private)
+    collectives = placed_collectives(whole, step_s)
     spec = make_spec(
         whole,
         [replace(t, purpose=p, keeps_dtype=k) for t, p, k in zip(best.towers, purposes, kept, strict=True)],

@@ -33,7 +33,7 @@ from statsnet.signatures.target import target_of_mix
 ELEMENTS, GROUP, STRIDE = 1_001, 4, 2
 PLACED = tuple(
     SpecCollective(operation=operation, elements=0 if operation in WITHOUT_DATA else ELEMENTS, dtype="bfloat16",
-                   phase="forward", overlapped=True, group_size=GROUP, group_stride=STRIDE, count=3)
+                   phase="forward", begins_at=0.0, awaited_at=1.0, group_size=GROUP, group_stride=STRIDE, count=3)
     for operation in OPERATORS
 )  # fmt: skip
 OWN, WHOLE, PART = 2 * ELEMENTS, 2 * 1_004, 251

@@ -42,9 +42,9 @@ KINDS = (
     "uint8",
 )
 EACH: list[Config] = [
-    {"operation": operation, "elements": 4_001, "dtype": dtype, "phase": phase, "overlapped": overlapped}
+    {"operation": operation, "elements": 4_001, "dtype": dtype, "phase": phase, "after": 0, "until": until}
     for operation, dtype in zip(OPERATORS, KINDS, strict=True)
-    for phase, overlapped in (("forward", False), ("backward", True))
+    for phase, until in (("forward", 0), ("backward", 1))
 ]
 
 COUNTS = """
@@ -125,7 +125,7 @@ def test_a_smaller_group_waits_as_long_as_that_of_all(alone: None) -> None:
 @pytest.mark.parametrize(
     "change",
     [{"operation": "gossip"}, {"elements": 0}, {"elements": True}, {"dtype": "load"}, {"phase": "later"},
-     {"overlapped": "yes"}, {"group": 1}, {"stride": 0}, {"size": 2}],
+     {"after": 1, "until": 0}, {"until": "yes"}, {"group": 1}, {"stride": 0}, {"size": 2}],
 )  # fmt: skip
 def test_what_is_no_collective_never_becomes_source(change: dict[str, Any], write_source: Callable[..., str]) -> None:
     check_collective(EACH[0])
@@ -207,13 +207,13 @@ def test_what_cannot_be_grouped_is_said(count: int) -> None:
 def at_first_collective(file: Path, rank: int, does: str) -> None:
     """Have one rank do something when the second step's collectives begin; the others wait for it for a second."""
     source = file.read_text()
-    begin = source.index("    own = [c for c in proxy.collectives")
+    begin = source.index("        self.left = [c for c in proxy.collectives")
     lines = f"""\
-    import datetime, os
-    if WAITS and os.environ["RANK"] == "{rank}":
-        {does}
-    if WAITS:
-        torch.distributed.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=1), None)
+        import datetime, os
+        if WAITS and os.environ["RANK"] == "{rank}":
+            {does}
+        if WAITS:
+            torch.distributed.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=1), None)
 """
     file.write_text(f"{source[:begin]}{lines}{source[begin:]}")
 
@@ -235,7 +235,7 @@ def test_one_sentence_says_which_process_hangs_and_its_stack_where(network: Call
     before, _, told = done.stderr.partition("error: ")
     assert told.startswith("rank 1 of 2 hangs: rank 0 waited 20 s for it; its stack, if it still answers, stands above")
     assert "--group-timeout allows more time" in told
-    assert 'network.py", line ' in before and " in communication" in before
+    assert 'network.py", line ' in before and " in __init__" in before
     assert done.stderr.count("error: rank") == 1
 
 

@@ -111,8 +111,8 @@ def test_operators_whose_times_are_from_before_are_told() -> None:
 
 def test_what_several_processes_do_is_told_where_they_can() -> None:
     assert not any("torchrun" in line for line in readme(SPEC))
-    sent = SpecCollective(operation="all_reduce", elements=100, dtype="float32", phase="forward", overlapped=True,
-                          group_size=4, count=2)  # fmt: skip
+    sent = SpecCollective(operation="all_reduce", elements=100, dtype="float32", phase="forward", begins_at=0.0,
+                          awaited_at=1.0, group_size=4, count=2)  # fmt: skip
     rows = tuple(
         Characteristic(name=name, group="collective", target=target, achieved=achieved, unit=unit, bar=0.05)
         for name, target, achieved, unit in (

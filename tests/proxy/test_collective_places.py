@@ -1,0 +1,119 @@
+"""Between which towers a network's collectives begin and are waited for, in its forward and backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from networks import operator
+from torch import Tensor, nn
+
+from statsnet.blocks.base import Config
+from statsnet.proxy.collective_places import collective_configs
+from statsnet.proxy.towers import Placed, Tower
+from statsnet.signatures.documents import SpecCollective, TowerPurpose
+
+Load = Callable[[str], Any]
+Source = Callable[..., str]
+
+LINEAR = Placed(kind="linear", config={"rows": 8, "inputs": 16, "outputs": 16}, optimizer="sgd")
+MUL = Placed(kind="operator", config=operator("mul.Tensor", ((8, 16), ()), ((8, 16), ()), spelling="torch"))
+RECURRENT = Placed(kind="recurrent", config={"steps": 4, "batch": 2, "inputs": 8, "hidden": 8})
+TOWERS = [Tower(blocks=(LINEAR,)), Tower(blocks=(MUL,), in_backward=True), *[Tower(blocks=(LINEAR,))] * 3]
+REDUCE = SpecCollective(operation="all_reduce", elements=8, dtype="float32", phase="forward", begins_at=0.0,
+                        awaited_at=0.0)  # fmt: skip
+
+
+def taking(share: float, tower: Tower) -> Tower:
+    return replace(tower, purpose=TowerPurpose(step_share=share, categories=("gemm",), members=()))
+
+
+def places(
+    collectives: Iterable[SpecCollective], towers: list[Tower], *, training: bool = True
+) -> list[tuple[int, int]]:
+    found = collective_configs(list(collectives), towers, training=training)
+    return [(c["after"], c["until"]) for c in found]
+
+
+def at(begin: float, end: float, phase: Any = "forward") -> SpecCollective:
+    return replace(REDUCE, begins_at=begin, awaited_at=end, phase=phase)
+
+
+def test_towers_count_by_their_time() -> None:
+    """Of a half of the phase, the first tower is all; of the forward pass, what runs in the other one is nothing."""
+    towers = [taking(share, t) for share, t in zip((0.4, 0.2, 0.1, 0.1, 0.2), TOWERS, strict=True)]
+    wanted = [at(0.0, 0.5), at(0.5, 0.5), at(0.6, 1.0), at(0.74, 1.0)]
+    assert places(wanted, towers) == [(0, 1), (1, 1), (3, 5), (4, 5)]
+    backward = [replace(w, phase="backward") for w in wanted]
+    assert places(backward, towers) == [(0, 3), (3, 3), (4, 5), (4, 5)], "the operators first, then the last tower"
+    inference = [replace(t, in_backward=False) for t in towers]
+    assert places([at(0.41, 0.79)], inference, training=False) == [(1, 4)]
+
+
+def test_towers_without_known_times_take_as_long() -> None:
+    assert places([at(0.0, 0.25), at(0.5, 1.0)], [TOWERS[0]] * 4) == [(0, 1), (2, 4)]
+
+
+@dataclass
+class Recorded:
+    """What a network does, in order: `f2` is its third tower in the forward pass, `b2` in the other."""
+
+    happened: list[str]
+
+    def watch(self, network: Any, proxy: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+        for i, tower in enumerate(proxy.towers):  # type: ignore[arg-type]
+            monkeypatch.setattr(tower[0], "forward", self._noting(i, tower[0].forward))
+        numbers = {id(c): i for i, c in enumerate(proxy.collectives)}  # type: ignore[arg-type]
+        monkeypatch.setattr(network, "processes", lambda: 2)
+        monkeypatch.setattr(network.Collective, "start", lambda c: self._begun(numbers[id(c)]))
+
+    def _noting(self, i: int, forward: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        def noted(x: Tensor) -> Tensor:
+            self.happened.append(f"f{i}")
+            if x.requires_grad:
+                x.register_hook(lambda _: self.happened.append(f"b{i}"))
+            return forward(x)
+
+        return noted
+
+    def _begun(self, number: int) -> Any:
+        self.happened.append(f"begin {number}")
+        return type("Work", (), {"wait": lambda _: self.happened.append(f"wait {number}")})()
+
+
+def step_of(collectives: list[Config], towers: list[Tower], mode: str, *, write_source: Source, load: Load,
+            monkeypatch: pytest.MonkeyPatch) -> list[str]:  # fmt: skip
+    network = load(write_source(mode, towers, collectives=collectives))
+    proxy = network.build()
+    step = network.make_step(proxy)
+    recorded = Recorded([])
+    recorded.watch(network, proxy, monkeypatch)
+    step()
+    return recorded.happened
+
+
+def made(after: int, until: int, phase: str = "forward") -> Config:
+    return {"operation": "all_reduce", "elements": 8, "phase": phase, "after": after, "until": until}
+
+
+def test_a_training_step_runs_them_among_its_towers(
+    write_source: Source, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [made(0, 2), made(2, 2), made(3, 5), *(made(a, u, "backward") for a, u in ((0, 0), (1, 3), (2, 4)))]
+    happened = step_of(wanted, TOWERS, "training", write_source=write_source, load=load, monkeypatch=monkeypatch)
+    assert " ".join(happened) == (
+        "begin 0 f0 wait 0 begin 1 wait 1 f2 begin 2 f3 f4 wait 2 "
+        "begin 3 wait 3 f1 begin 4 b4 begin 5 b3 wait 4 b2 wait 5 b0"
+    )
+
+
+@pytest.mark.parametrize("head", [LINEAR, RECURRENT], ids=["loop", "without a loop"])
+def test_so_does_an_inference_step(
+    head: Placed, write_source: Source, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    towers = [Tower(blocks=(head,)), *[Tower(blocks=(LINEAR,))] * 2]
+    wanted = [made(0, 1), made(2, 3), made(3, 3)]
+    happened = step_of(wanted, towers, "inference", write_source=write_source, load=load, monkeypatch=monkeypatch)
+    assert " ".join(happened) == "begin 0 f0 wait 0 f1 begin 1 f2 wait 1 begin 2 wait 2"
