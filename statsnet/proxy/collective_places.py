@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate
+
+import numpy as np
 
 from statsnet.blocks.base import Config
 from statsnet.blocks.collective import PHASES
 from statsnet.proxy.towers import Tower
 from statsnet.signatures.documents import SpecCollective
+
+Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+PLACE_COUNTS = 0.05
+"""How much it counts that a collective begins at another place, against that more or less is computed beside it: what
+is computed makes the difference, and not all towers are short."""
 
 
 def collective_configs(
@@ -19,22 +25,23 @@ def collective_configs(
     after so many towers as take half of the phase's time."""
     phases = PHASES if training else PHASES[:1]
     ends = {phase: _ends_of_towers(towers, phase) for phase in phases}
-    return [
-        {
+    configs: list[Config] = []
+    for c in collectives:
+        after, until = _nearest(c.begins_at, c.awaited_at, ends[c.phase])
+        config: Config = {
             "operation": c.operation,
             "elements": c.elements,
             "dtype": c.dtype,
             "phase": c.phase,
-            "after": _nearest(c.begins_at, ends[c.phase]),
-            "until": _nearest(c.awaited_at, ends[c.phase]),
-            **({"group": c.group_size, "stride": c.group_stride} if c.group_size and c.group_stride else {}),
+            "after": after,
+            "until": until,
         }
-        for c in collectives
-        for _ in range(c.count)
-    ]
+        of_group = {"group": c.group_size, "stride": c.group_stride} if c.group_size and c.group_stride else {}
+        configs += [config | of_group] * c.count
+    return sorted(configs, key=lambda c: (PHASES.index(c["phase"]), c["after"]))
 
 
-def _ends_of_towers(towers: Sequence[Tower], phase: str) -> list[float]:
+def _ends_of_towers(towers: Sequence[Tower], phase: str) -> Numbers:
     """When each tower of a phase ends, after a 0, as shares of the phase. Of those without a known time all take as
     long. Operators in the backward pass run at its beginning, as if they were one tower."""
     shares = [1.0 if t.purpose is None else t.purpose.step_share for t in towers]
@@ -45,13 +52,18 @@ def _ends_of_towers(towers: Sequence[Tower], phase: str) -> list[float]:
         later = [share for t, share in pairs if t.in_backward]
         each = [sum(later)] if later else []
         each += [share for t, share in reversed(pairs) if not t.is_operator]
-    whole = sum(each) or 1.0
-    return [0.0, *(end / whole for end in accumulate(each))]
+    return np.concatenate([[0.0], np.cumsum(each)]) / (sum(each) or 1.0)
 
 
-def _nearest(share: float, ends: Sequence[float]) -> int:
-    """The number of towers after whose end a share of the phase is most nearly computed."""
-    place = bisect_left(ends, share)
-    if place == len(ends):
-        return place - 1
-    return place if place == 0 or ends[place] - share <= share - ends[place - 1] else place - 1
+def _nearest(begin: float, end: float, ends: Numbers) -> tuple[int, int]:
+    """The numbers of towers between whose ends a share of the phase is computed that is nearest to the one from `begin`
+    to `end`. Among such pairs, one that is near to its place; what ends with the phase does so exactly."""
+    last = len(ends) - 1
+    if end >= 1:
+        return int(np.abs(ends - begin).argmin()), last
+    first = np.arange(last + 1)
+    above = np.searchsorted(ends, ends + (end - begin)).clip(0, last)
+    after, until = np.tile(first, 2), np.concatenate([np.maximum(above - 1, first), above])
+    costs = np.abs(ends[until] - ends[after] - (end - begin)) + PLACE_COUNTS * np.abs(ends[after] - begin)
+    best = costs.argmin()
+    return int(after[best]), int(until[best])

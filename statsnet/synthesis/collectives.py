@@ -140,7 +140,7 @@ def _overlap(member: TargetMember) -> float:
 AWAITED_AT_END = 0.9
 """Calls whose process computes for a larger share of their time are waited for at the phase's end."""
 
-PLACE_DIGITS = 2
+PLACE_DIGITS = 3
 
 
 def placed_collectives(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from networks import operator
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Config
-from statsnet.proxy.collective_places import collective_configs
+from statsnet.proxy.collective_places import PLACE_COUNTS, collective_configs
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.documents import SpecCollective, TowerPurpose
 
@@ -117,3 +121,26 @@ def test_so_does_an_inference_step(
     wanted = [made(0, 1), made(2, 3), made(3, 3)]
     happened = step_of(wanted, towers, "inference", write_source=write_source, load=load, monkeypatch=monkeypatch)
     assert " ".join(happened) == "begin 0 f0 wait 0 f1 begin 1 f2 wait 1 begin 2 wait 2"
+
+
+shares = st.floats(0, 1, allow_nan=False)
+
+
+@given(st.lists(shares, min_size=1, max_size=8), shares, shares)
+def test_no_other_pair_of_places_is_nearer(takes: list[float], begin: float, end: float) -> None:
+    """Nearer is what computes a more fitting share of the phase, and beside that what begins nearer."""
+    assume(sum(takes) > 0.01)
+    begin, end = min(begin, end), max(begin, end)
+    ends = [math.fsum(takes[:i]) / math.fsum(takes) for i in range(len(takes) + 1)]
+
+    def cost(after: int, until: int) -> float:
+        return abs(ends[until] - ends[after] - (end - begin)) + PLACE_COUNTS * abs(ends[after] - begin)
+
+    towers = [taking(share, Tower(blocks=(LINEAR,))) for share in takes]
+    ((after, until),) = places([at(begin, end)], towers)
+    assert after <= until
+    if end < 1:
+        pairs = itertools.combinations_with_replacement(range(len(ends)), 2)
+        assert cost(after, until) <= min(itertools.starmap(cost, pairs)) + 1e-9
+    else:
+        assert until == len(takes)
