@@ -43,14 +43,13 @@ def collective_configs(
 
 def _ends_of_towers(towers: Sequence[Tower], phase: str) -> Numbers:
     """When each tower of a phase ends, after a 0, as shares of the phase. Of those without a known time all take as
-    long. Operators in the backward pass run at its beginning, as if they were one tower."""
+    long. Operators in the backward pass run before its other towers, which run from the last to the first."""
     shares = [1.0 if t.purpose is None else t.purpose.step_share for t in towers]
     pairs = list(zip(towers, shares, strict=True))
     if phase == "forward":
         each = [0.0 if t.in_backward else share for t, share in pairs]
     else:
-        later = [share for t, share in pairs if t.in_backward]
-        each = [sum(later)] if later else []
+        each = [share for t, share in pairs if t.in_backward]
         each += [share for t, share in reversed(pairs) if not t.is_operator]
     return np.concatenate([[0.0], np.cumsum(each)]) / (sum(each) or 1.0)
 

@@ -53,17 +53,29 @@ class Exchange:
 
 BACKWARD_EXCHANGE = Template('''\
 @contextmanager
-def exchange_in_backward(proxy: Proxy, ends: list[Tensor]) -> Iterator[None]:
+def exchange_in_backward(proxy: Proxy, ends: list[Tensor]) -> Iterator[Exchange]:
     """The collectives of the backward pass around and in it. Autograd asks for the gradient of each tower's end when
-    the tower's turn comes, the last tower first."""
+    the tower's turn comes, the last tower first.$later"""
     exchange = Exchange(proxy, "backward")
     exchange.after(0)
     for towers, end in enumerate(reversed(ends), $first):
         if exchange.left or exchange.running:
             end.register_hook(lambda _, towers=towers: exchange.after(towers))
-    yield
+    yield exchange
     exchange.after($first + len(ends))
 ''')
+
+FORWARD_OR_BACKWARD = '''\
+    def forward(self, batch: list[Tensor], backward: "Exchange | None" = None) -> list[Tensor]:
+        """In the forward pass all ends; towers IN_BACKWARD hand on what they read. In the backward pass the ends of
+        those towers."""
+        if backward is not None:
+            ends = []
+            for i in sorted(IN_BACKWARD):
+                backward.after(len(ends))
+                ends.append(through(self.towers[i], batch[i]))
+            return ends
+'''
 
 LOOP = Template("""\
         ends, exchange = [], Exchange(self, "forward")
@@ -106,6 +118,12 @@ def repeats_some(collectives: Sequence[Config]) -> bool:
     return any(len(list(equal)) > 1 for _, equal in groupby(collectives))
 
 
+def backward_exchange(later: bool) -> str:
+    """Source that runs collectives in the backward pass; `later`: some towers run in that pass, before all others."""
+    told = " Before it run the towers IN_BACKWARD, in order."
+    return BACKWARD_EXCHANGE.substitute(first="len(IN_BACKWARD)" if later else "0", later=told if later else "")
+
+
 def communicating(statements: str, outputs: str) -> str:
     """Statements of a backward pass, run while its collectives do."""
-    return f"        with exchange_in_backward(proxy, {outputs}):\n{textwrap.indent(statements, '    ')}"
+    return f"        with exchange_in_backward(proxy, {outputs}) as exchange:\n{textwrap.indent(statements, '    ')}"

@@ -51,7 +51,7 @@ def network_source(
         else "",
         blocks=block_sources(placed, collectives),
         network=_network_sources(towers, mode, collectives),
-        steps=_steps(mode, placed, collectives, runs_in_backward=_run_in_backward(towers)),
+        steps=_steps(mode, placed, collectives, runs_in_backward=_some_in_backward(towers)),
         collectives=communication.told_to_main(collectives),
     )
     source = re.sub(r"\n{4,}", "\n\n\n", source)
@@ -77,14 +77,14 @@ def _docstring(title: str) -> str:
     return textwrap.fill(re.sub(r'["\\\\]', "'", title), WIDTH - 5)
 
 
-def _run_in_backward(towers: Sequence[Tower]) -> bool:
+def _some_in_backward(towers: Sequence[Tower]) -> bool:
     """Whether some operators run in the backward pass."""
     return any(tower.in_backward for tower in towers)
 
 
 def _in_backward(towers: Sequence[Tower]) -> str:
     """The places of those that do, as source."""
-    if not _run_in_backward(towers):
+    if not _some_in_backward(towers):
         return ""
     return (
         f"IN_BACKWARD = {_places(t.in_backward for t in towers)}  # places of operators that run in the backward pass\n"
@@ -158,7 +158,7 @@ def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward
     if alone:
         backward = step_templates.BACKWARD_WITHOUT_OPERATORS
     if runs_in_backward:
-        backward = step_templates.BACKWARD_WITH_OPERATORS
+        backward = step_templates.BACKWARD_WITH_OPERATORS.substitute(exchange=", exchange" if communicates else "")
     if communicates:
         ends = "without_operators(differentiated, outputs)" if alone else "outputs"
         backward = communication.communicating(backward, ends)
@@ -171,14 +171,24 @@ def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward
     )
     towers = "without_operators(have_backward(proxy), proxy.towers)" if alone else "proxy.towers"
     parts = [step_templates.WITHOUT_OPERATORS] if alone else []
-    parts += [step_templates.RUN_IN_BACKWARD] if runs_in_backward else []
+    if runs_in_backward:
+        parts.append(_run_in_backward(communicates))
     if communicates:
-        parts.append(communication.BACKWARD_EXCHANGE.substitute(first=int(runs_in_backward)))
+        parts.append(communication.backward_exchange(runs_in_backward))
     parts.append(step_templates.GRADIENTS)
     if in_layouts:
         source = inspect.getsource(laid_out)
         parts.append(step_templates.LAID_OUT_GRADIENTS.substitute(laid_out=source, towers=towers))
     return [*parts, step]
+
+
+def _run_in_backward(communicates: bool) -> str:
+    how = (
+        {"parameter": ", exchange: Exchange", "given": "exchange"}
+        if communicates
+        else {"parameter": "", "given": "True"}
+    )
+    return step_templates.RUN_IN_BACKWARD.substitute(how)
 
 
 def _imports(source: str) -> str:
@@ -223,8 +233,9 @@ def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Confi
     read_on = mode == "training" and any(_ends_in_relu(t) for t in towers)
     applied = templates.APPLY_READ_ON if read_on else ""
     beside = communication.HELD if collectives else ""
+    forward = (communication if collectives else templates).FORWARD_OR_BACKWARD
     proxy = templates.PROXY.substitute(
-        forward=templates.FORWARD_OR_BACKWARD if _run_in_backward(towers) else templates.FORWARD,
+        forward=forward if _some_in_backward(towers) else templates.FORWARD,
         ends=_ends(towers, collectives),
         read_on=applied,
         beside=beside,
@@ -278,7 +289,7 @@ def _purpose(equal: list[Tower], indent: int) -> list[str]:
 
 def _ends(towers: list[Tower], collectives: Sequence[Config]) -> str:
     """Code that runs each tower on its part of a batch, but for those in the backward pass."""
-    some_later = _run_in_backward(towers)
+    some_later = _some_in_backward(towers)
     if not any(b.kind == "recurrent" for t in towers for b in t.blocks):
         if collectives:
             end = "x if i in IN_BACKWARD else through(tower, x)" if some_later else "through(tower, x)"

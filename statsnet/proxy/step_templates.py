@@ -194,19 +194,19 @@ BEGIN = """\
     begin = torch.zeros((), device=device, requires_grad=True)
 """
 
-BACKWARD_WITH_OPERATORS = """\
+BACKWARD_WITH_OPERATORS = Template("""\
         ends = [begin, *without_operators(differentiated, outputs)]
-        with begin.register_hook(lambda _: run_in_backward(proxy, batch, outputs)):
+        with begin.register_hook(lambda _: run_in_backward(proxy, batch, outputs$exchange)):
             backward(weights, [begin, *batch], ends, [begin, *gradients])
-"""
+""")
 
-RUN_IN_BACKWARD = '''\
-def run_in_backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor]) -> None:
+RUN_IN_BACKWARD = Template('''\
+def run_in_backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor]$parameter) -> None:
     """The operators that models run in their backward pass; their results join the outputs. Autograd calls it before
     all other gradients, so that they run as a model's do: in its thread, without gradients of their own."""
-    for i, end in zip(sorted(IN_BACKWARD), proxy(batch, backward=True), strict=True):
+    for i, end in zip(sorted(IN_BACKWARD), proxy(batch, backward=$given), strict=True):
         outputs[i] = end
-'''
+''')
 
 WITH_OPTIMIZERS = {
     "what": "forward, backward, and the optimizers on the parameters that they own.",

@@ -25,7 +25,8 @@ Source = Callable[..., str]
 LINEAR = Placed(kind="linear", config={"rows": 8, "inputs": 16, "outputs": 16}, optimizer="sgd")
 MUL = Placed(kind="operator", config=operator("mul.Tensor", ((8, 16), ()), ((8, 16), ()), spelling="torch"))
 RECURRENT = Placed(kind="recurrent", config={"steps": 4, "batch": 2, "inputs": 8, "hidden": 8})
-TOWERS = [Tower(blocks=(LINEAR,)), Tower(blocks=(MUL,), in_backward=True), *[Tower(blocks=(LINEAR,))] * 3]
+LATER = Tower(blocks=(MUL,), in_backward=True)
+TOWERS = [Tower(blocks=(LINEAR,)), LATER, *[Tower(blocks=(LINEAR,))] * 3]
 REDUCE = SpecCollective(operation="all_reduce", elements=8, dtype="float32", phase="forward", begins_at=0.0,
                         awaited_at=0.0)  # fmt: skip
 
@@ -105,11 +106,13 @@ def made(after: int, until: int, phase: str = "forward") -> Config:
 def test_a_training_step_runs_them_among_its_towers(
     write_source: Source, load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = [made(0, 2), made(2, 2), made(3, 5), *(made(a, u, "backward") for a, u in ((0, 0), (1, 3), (2, 4)))]
-    happened = step_of(wanted, TOWERS, "training", write_source=write_source, load=load, monkeypatch=monkeypatch)
+    wanted = [made(0, 2), made(2, 2), made(3, 5), *(made(a, u, "backward") for a, u in ((0, 0), (1, 2), (3, 5)))]
+    happened = step_of(
+        wanted, [*TOWERS, LATER], "training", write_source=write_source, load=load, monkeypatch=monkeypatch
+    )
     assert " ".join(happened) == (
         "begin 0 f0 wait 0 begin 1 wait 1 f2 begin 2 f3 f4 wait 2 "
-        "begin 3 wait 3 f1 begin 4 b4 begin 5 b3 wait 4 b2 wait 5 b0"
+        "begin 3 wait 3 f1 begin 4 f5 wait 4 b4 begin 5 b3 b2 wait 5 b0"
     )
 
 
