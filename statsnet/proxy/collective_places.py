@@ -13,7 +13,7 @@ from statsnet.signatures.documents import SpecCollective
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-PLACE_COUNTS = 0.05
+PLACE_COUNTS = 0.1
 """How much it counts that a collective begins at another place, against that more or less is computed beside it: what
 is computed makes the difference, and not all towers are short."""
 

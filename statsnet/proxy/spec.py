@@ -32,7 +32,6 @@ from statsnet.signatures.documents import (
     ProxySpec,
     Round,
     SpecBlock,
-    SpecCollective,
     SpecMember,
     SpecTower,
 )
@@ -124,7 +123,6 @@ def make_spec(
     seed: int,
     budget_s: float,
     environment: Mapping[str, Any],
-    collectives: tuple[SpecCollective, ...] = (),
 ) -> ProxySpec:
     """Content of spec.json: the network as data, the mix with pinned signatures and reference times.
 
@@ -150,7 +148,6 @@ def make_spec(
             )
             for tower in towers
         ),
-        collectives=collectives or None,
     ))  # fmt: skip
 
 

@@ -16,7 +16,7 @@ The integer program and its solution
 Build, measure, learn, and again
     rounds, phases, confirming, trials, network_measurement, machine_speed
 The finished proxy
-    synthesize, tower_purposes
+    synthesize, together, tower_purposes
 A search over designs, with Optuna
     search, design_space, study, search_identity, study_storage, journal, postgresql, storage_errors
 """

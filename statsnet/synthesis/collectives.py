@@ -144,17 +144,18 @@ PLACE_DIGITS = 3
 
 
 def placed_collectives(
-    target: Target, step_s: float, *, asked: Sequence[AskedCollective] | None = None
+    target: Target, step_s: float, *, asked: Sequence[AskedCollective] | None = None, beside: float = 1.0
 ) -> tuple[SpecCollective, ...]:
     """Those of a step of `step_s` seconds, in their order within it, of what a target asks for. An inference step has a
-    forward phase alone. Sizes that follow from private members are rounded."""
+    forward phase alone. Sizes that follow from private members are rounded. What is computed between a collective's
+    begin and its end is multiplied by `beside`."""
     asked = asked_collectives(target) if asked is None else asked
     computing_s = {p: step_s * computing_share(target) * s for p, s in _phase_shares(target).items()}
     order = {operation: i for i, operation in enumerate(OPERATORS)}
     asked = [a for a in asked if a.nbytes > 0 or a.operation in WITHOUT_DATA]
     kinds = sorted({a.kind for a in asked if a.operation in order}, key=lambda kind: (order[kind[0]], kind))
     placed = [
-        _placed(part, computing_s, is_training=target.mode == "training", is_private=target.is_private)
+        _placed(part, computing_s, beside=beside, is_training=target.mode == "training", is_private=target.is_private)
         for kind in kinds
         for part in _parts([a for a in asked if a.kind == kind], step_s)
     ]
@@ -180,7 +181,7 @@ class _Owed:
 
 
 def _placed(
-    part: Sequence[_Owed], computing_s: Mapping[str, float], *, is_training: bool, is_private: bool
+    part: Sequence[_Owed], computing_s: Mapping[str, float], *, beside: float, is_training: bool, is_private: bool
 ) -> SpecCollective:
     """One collective that stands for a part of the owed calls."""
     most = max(part, key=lambda owed: owed.asked.nbytes * owed.calls).asked
@@ -189,9 +190,9 @@ def _placed(
     calls = math.fsum(o.calls for o in part)
     time_s = math.fsum(o.asked.time_s * o.calls for o in part)
     beside_s = math.fsum(o.asked.overlap * o.asked.time_s * o.calls for o in part)
-    beside = min(beside_s / computing_s[phase], 1.0) if computing_s[phase] > 0 else 0.0
-    begin = min(math.fsum(o.place * o.calls for o in part) / calls, 1 - beside)
-    end = 1.0 if beside_s > AWAITED_AT_END * time_s else begin + beside
+    share = min(beside * beside_s / computing_s[phase], 1.0) if computing_s[phase] > 0 else 0.0
+    begin = min(math.fsum(o.place * o.calls for o in part) / calls, 1 - share)
+    end = 1.0 if beside_s > AWAITED_AT_END * time_s else begin + share
     nbytes = rounded(nbytes, PRIVATE_DIGITS) if is_private else nbytes
     return SpecCollective(
         operation=most.operation,

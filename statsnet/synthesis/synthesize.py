@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from statsnet.proxy.spec import Proxy, make_spec, source_of
+from statsnet.proxy.spec import Proxy, make_spec
 from statsnet.signatures.coverage import coverage_of
-from statsnet.signatures.documents import ProxySpec
-from statsnet.signatures.measurement import Measurement
-from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.bench import Bench, Unmeasured
-from statsnet.synthesis.collectives import communication_rows, placed_collectives
+from statsnet.signatures.target import target_of
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.loads import least_times_s
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import solve_in_rounds
+from statsnet.synthesis.together import with_collectives
 from statsnet.synthesis.tower_purposes import keep_dtypes, tower_purposes
 from statsnet.synthesis.trials import Knowledge
 
@@ -33,7 +30,6 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     kept = keep_dtypes(problem.target, best.measurement)
     whole = problem.whole.scale_times(drift) if problem.whole else target
     step_s = signature.measurements[0].latency_s / problem.computing_share
-    collectives = placed_collectives(whole, step_s)
     spec = make_spec(
         whole,
         [replace(t, purpose=p, keeps_dtype=k) for t, p, k in zip(best.towers, purposes, kept, strict=True)],
@@ -43,14 +39,12 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         seed=problem.design.seed,
         budget_s=problem.asked_budget_s or problem.budget_s * drift,
         environment=bench.setup.environment,
-        collectives=collectives,
     )
+    together = with_collectives(spec, whole, step_s, bench, tries=bench.setup.effort.rounds)
     achieved = target_of(signature)
     tried = least_times_s(load.scale_times(drift) for load in problem.costs.loads())
-    together = _measured_together(spec, whole, bench)
-    rows = communication_rows(whole, collectives, step_s, together if isinstance(together, Measurement) else None)
     return Proxy(
-        spec=spec,
+        spec=together.spec,
         target=target,
         achieved=achieved,
         coverage=coverage_of(target, tried, achieved),
@@ -62,13 +56,6 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         build_s=measurement.build_s,
         effort=bench.setup.effort.name,
         evidence=bench.evidence(signature),
-        communication=rows,
-        not_together=together.why if isinstance(together, Unmeasured) else None,
+        communication=together.rows,
+        not_together=together.unmeasured,
     )
-
-
-def _measured_together(spec: ProxySpec, whole: Target, bench: Bench) -> Measurement | Unmeasured | None:
-    """The finished proxy in as many processes as the largest member; None without collectives."""
-    known = [m.measurement.collectives for m in whole.members]
-    processes = max((c.processes for c in known if c is not None), default=1)
-    return bench.measure_together(source_of(spec), processes) if spec.collectives and processes > 1 else None

@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from distributed_signatures import ELEMENTS, RUNNING_S, all_reduce, distributed_signature
 from hypothesis import given
 from hypothesis import strategies as st
 from synthesis_builders import (
@@ -16,7 +16,6 @@ from synthesis_builders import (
     RELU,
     SimulatedBench,
     bench_setup,
-    measured,
     mix_of,
     small_problem,
     small_signature,
@@ -31,10 +30,9 @@ from statsnet.proxy.collective_places import collective_configs
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.reporting.proxy import fit_report
-from statsnet.signatures.collectives import Collectives, CollectiveTime
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.measurement import Measurement
-from statsnet.signatures.model import Cluster, Motif, Signature
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.target import Target, target_of, target_of_members, target_of_mix
 from statsnet.synthesis.bench import Unmeasured
@@ -51,34 +49,9 @@ from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.synthesize import finish
 
-ELEMENTS, WAITING_S, RUNNING_S = 1_000_000, 0.002, 0.005
 TOWERS = [Tower(blocks=(Placed(kind="linear", config={"rows": 64, "inputs": 32, "outputs": 32}),))]
 ASKED = AskedCollective(operation="all_reduce", dtype="float32", phase="forward", nbytes=4e6, calls_per_s=10.0,
                         time_s=0.01, overlap=0.0, place=0.5)  # fmt: skip
-
-
-def all_reduce(elements: int = ELEMENTS, calls: float = 20.0) -> Cluster:
-    bucket = tensor(elements)
-    args = ({"tensors": [bucket]}, 2, None, None, True, None)
-    return Cluster(op="c10d.allreduce_.default", phase="backward", category="collective", calls=calls, args=args,
-                   outputs=(bucket,), flops=float(elements), bytes_read=4.0 * elements,
-                   bytes_written=4.0 * elements)  # fmt: skip
-
-
-def distributed_signature(**changes: Any) -> Signature:
-    """12 ms a step, of which 2 ms are spent waiting for 20 all-reduces of 4 MB; these run for 5 ms."""
-    waits = Collectives(
-        processes=2, backend="gloo", exposed_time_s=WAITING_S, rank_step_latency_s=(0.012, 0.012),
-        rank_waiting_s=(WAITING_S, 0.001),
-        calls=(CollectiveTime(cluster=1, time_s=RUNNING_S, exposed_time_s=WAITING_S, start_share=0.7),),
-    )  # fmt: skip
-    times = measured(
-        (0.006, WAITING_S, 0.002), ("gemm|mkl", "collective|gloo", "activation|aten"),
-        step_latency_s=(0.012,), collectives=waits,
-    )  # fmt: skip
-    fields = {"mode": "training", "clusters": (GEMM, all_reduce(), RELU), "measurements": (times,),
-              "motifs": (Motif(clusters=(0, 2), count=4.0), Motif(clusters=(0, 1), count=4.0))}  # fmt: skip
-    return small_signature(**{**fields, **changes})
 
 
 def distributed() -> Target:
