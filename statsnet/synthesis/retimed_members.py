@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from statsnet.synthesis.bench import BenchSetup, Kept
 from statsnet.synthesis.machine_speed import MachineSpeed, reference_work
 
 RETIMED_PROCESSES = 3
-"""At least this many for all members together: with only one, its memory placement would decide."""
+"""About this many for all members together: with only one, its memory placement would decide."""
 
 DEADLINE_SHARE = 1 / 4
 """Of the time that is left, at most this much goes to timing members again."""
@@ -120,7 +119,7 @@ class RetimedMembers:
         fails."""
         steps: dict[str, list[TimedStep]] = {m.name: [] for m in due}
         failed: set[str] = set()
-        rounds = math.ceil(RETIMED_PROCESSES / max(len(due), 1))
+        rounds = max(1, RETIMED_PROCESSES // max(len(due), 1))
         repeated = [(member, number) for number in range(rounds) for member in due]
         with self.speed.network_folder() as folder:
             if self._has_all_time():
@@ -166,7 +165,7 @@ class RetimedMembers:
         )
 
 
-RETIMED_S = (1.2, 6.0)
+RETIMED_S = (1.2, 3.0)
 """How long a member's steps are timed again in a process, at least and at most."""
 
 TIMED_SHARE = 1 / 3
