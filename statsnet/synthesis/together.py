@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 from statsnet.proxy.spec import pinned, source_of
@@ -11,7 +12,8 @@ from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import Bench, Unmeasured
 from statsnet.synthesis.collectives import OVERLAP, WAITING, communication_rows, placed_collectives
 
-MOST_TRIES = 4
+MOST_TRIES, TRYING_S = 4, 60.0
+"""At most so many networks are measured, each if those before took less than so many seconds in all."""
 
 LARGEST_CHANGE = 3.0
 """What is computed beside a collective is made at most so many times longer or shorter at once."""
@@ -43,15 +45,15 @@ def with_collectives(spec: ProxySpec, whole: Target, step_s: float, bench: Bench
     target, as nearly as the best of so many `tries` of MOST_TRIES; `step_s` is how long its step should take. A
     collective may take longer or shorter in it than in the suite, so the first try may compute too much beside it, or
     too little."""
-    best = tried = _tried(spec, whole, step_s, bench, beside=1.0)
-    beside = 1.0
+    begin_s, beside = time.monotonic(), 1.0
+    best = tried = _tried(spec, whole, step_s, bench, beside=beside)
     for _ in range(min(tries, MOST_TRIES) - 1):
         change = _change(tried.overlap)
-        if tried.missed_by <= 1 or change is None:
+        if tried.missed_by <= 1 or change is None or time.monotonic() - begin_s > TRYING_S:
             break
         beside *= change
         again = _tried(spec, whole, step_s, bench, beside=beside)
-        if again.spec.id == tried.spec.id:
+        if again.unmeasured or again.spec.id == tried.spec.id:
             break
         tried = again
         best = min(best, tried, key=lambda t: t.missed_by)
