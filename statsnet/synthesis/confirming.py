@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
 
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.proxy.towers import Tower
@@ -10,7 +12,7 @@ from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.network_measurement import NetworkMeasurement, without_slowed
 from statsnet.synthesis.problem import Problem
-from statsnet.synthesis.trials import Trial
+from statsnet.synthesis.trials import Knowledge, Trial
 
 CONFIRMED = 0.05
 """A step's time may differ from that in its round by this share."""
@@ -20,7 +22,7 @@ SLOWED = 0.02
 categories may miss their target by 3 points in all."""
 
 
-def confirmed(best: Trial, problem: Problem, costs: BlockCosts, effort: Effort, process_s: float) -> NetworkMeasurement:
+def confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, process_s: float) -> NetworkMeasurement:
     """The finished proxy, measured in processes that had no part in its choice: the best of several measured networks
     is also the luckiest. In more of them if its step or some operators took another time than in its round, for
     instance because a neighbour was busy; in none if there is no time left. Operators that took much longer in all of
@@ -33,7 +35,10 @@ def confirmed(best: Trial, problem: Problem, costs: BlockCosts, effort: Effort, 
             break
         runs = range(effort.round_processes, effort.round_processes + processes)
         try:
-            measurement, made = measured_at_pace(best.source, best.towers, runs, costs, problem), processes
+            measurement, made = (
+                measured_at_pace(best.source, best.towers, runs, known.costs, problem, earlier=known.paces),
+                processes,
+            )
         except MeasurementError as error:
             setup.note(f"the fit is that of the processes that chose it, for later ones failed: {last_line(error)}")
             break
@@ -51,14 +56,18 @@ def confirmed(best: Trial, problem: Problem, costs: BlockCosts, effort: Effort, 
 
 
 def measured_at_pace(
-    source: str, towers: Sequence[Tower], runs: range, costs: BlockCosts, problem: Problem
+    source: str, towers: Sequence[Tower], runs: range, costs: BlockCosts, problem: Problem, *, earlier: Sequence[float]
 ) -> NetworkMeasurement:
-    """A network at the pace at which its blocks were measured alone. The reference network tells the machine's speed
-    only roughly: a neighbour slows it down more than other networks, or less."""
+    """A network at the usual pace of its blocks, of its own processes and `earlier` ones. In a single process the
+    reference network tells the machine's speed only roughly: a neighbour slows it down more than other networks, or
+    less. In all together it is right, as it is for the members: blocks that run faster in a network than alone, where
+    nothing of theirs was in the caches, do so in every process."""
     measurement = problem.bench.measure_network(source, runs, problem.speed)
     if problem.speed.is_steady:
         return measurement
-    return measurement.at_pace([costs.pace(towers, run) for run in measurement.blocks])
+    paces = tuple(costs.pace(towers, run) for run in measurement.blocks)
+    usual = median((*earlier, *paces))
+    return replace(measurement.at_pace([pace / usual for pace in paces]), paces=paces)
 
 
 def last_line(error: StatsNetError) -> str:

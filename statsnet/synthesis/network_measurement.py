@@ -30,7 +30,8 @@ class NetworkMeasurement:
     """A network's signature, the seconds it takes to build, and for each process its blocks in place, all at one
     machine speed. The machine took `drift` times as long. `launches` are a GPU's kernels in their order. `processes`
     are the signatures of the single processes, where there were several. `without_slowed` took `slowed_share` of the
-    operators' time off."""
+    operators' time off. `paces`: for each process, how many times as long as alone its blocks took by the reference
+    network."""
 
     signature: Signature
     build_s: float
@@ -39,6 +40,7 @@ class NetworkMeasurement:
     launches: tuple[Launch, ...] = ()
     processes: tuple[Signature, ...] = ()
     slowed_share: float = 0.0
+    paces: tuple[float, ...] = ()
 
     @property
     def latency_s(self) -> float:

@@ -106,7 +106,7 @@ def solve_in_rounds(
     history = tuple(t.round(number + 1, problem) for number, t in enumerate(known.trials))
     setup.stages.expect(pace.ahead(0, effort))
     with setup.stages.stage(CONFIRMING):
-        measurement = confirmed(best, problem, known.costs, effort, pace.process_s)
+        measurement = confirmed(best, problem, known, effort, pace.process_s)
         return replace(best, measurement=measurement), history
 
 
@@ -235,7 +235,7 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     title = "A network on the way to a proxy."
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
     try:
-        measurement = measured_at_pace(source, towers, range(processes), costs, problem)
+        measurement = measured_at_pace(source, towers, range(processes), costs, problem, earlier=known.paces)
     except MeasurementError as error:
         what, (costs, counts) = "blocks that had never run", choice.costs.without_untried(choice.counts)
         if counts == choice.counts:

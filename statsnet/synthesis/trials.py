@@ -93,6 +93,11 @@ class Knowledge:
             return self
         return replace(self, costs=with_operators(self.costs, problem, achieved))
 
+    @property
+    def paces(self) -> tuple[float, ...]:
+        """Of all processes that measured a network."""
+        return tuple(pace for trial in self.trials for pace in trial.measurement.paces)
+
     def best(self, problem: Problem) -> Trial | None:
         return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)
 
