@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class RetimedMembers:
 
     def _timed_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
         due = [m for m in target.members if m.name in names and at_hand(m.signature)]
-        steps = self._time(chosen := list(worth_timing(due, self._retimed_s())))
+        steps = self._time(chosen := self._chosen(due))
         factors: dict[str, float] = {}
         for member in chosen:
             times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
@@ -113,6 +114,19 @@ class RetimedMembers:
             for m in due
             if m.name in factors or m.name not in timed
         }
+
+    def _chosen(self, due: Sequence[TargetMember]) -> list[TargetMember]:
+        """Those that are worth timing; of members whose times are kept from an earlier mix, no others if these are most
+        of this one."""
+        kept = [m for m in due if self._has_all_time() and self._is_kept(m)]
+        if math.fsum(m.weight for m in kept) >= KEPT_SHARE * math.fsum(m.weight for m in due):
+            return kept
+        return list(worth_timing(due, self._retimed_s()))
+
+    def _is_kept(self, member: TargetMember) -> bool:
+        timing = self._timing(member, 0, 1, None)
+        step = self.setup.cache.get(timing.key, TimedStep)
+        return step is not None and timing.is_usable(step)
 
     def _time(self, due: Sequence[TargetMember]) -> dict[str, list[TimedStep]]:
         """For each member, the processes in which its step took turns with the reference network; none after it
@@ -164,6 +178,9 @@ class RetimedMembers:
             is_usable=lambda kept: not self.speed.spoils(median(kept.reference_latency_s)),
         )
 
+
+KEPT_SHARE = 1 / 3
+"""So much of a mix's weight must be of members whose times are kept, that no others are timed for it."""
 
 RETIMED_S = (1.2, 3.0)
 """How long a member's steps are timed again in a process, at least and at most."""

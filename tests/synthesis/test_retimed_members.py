@@ -100,6 +100,26 @@ def test_members_of_the_largest_share_are_timed_first(
     assert tasks[0].model.batch == 8 + 77
 
 
+def test_in_another_mix_of_the_same_members_none_is_timed_again(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless those that were are few of it."""
+    (before,) = profile.measurements
+    tasks: list[Any] = play(monkeypatch, benches, lambda _: beside_a_reference_network(1.1 * before.latency_s))
+    mix = many(profile, 90)
+    target = target_of_mix(mix)
+    names = [m.name for m in target.members]
+    bench.retime_members(target, names, SPEED)
+    timed = {task.model.batch - 8 for task in tasks}
+    for of_timed, others in ((0.5, 0), (0.1, 1)):
+        shares = [of_timed / len(timed) if i in timed else (1 - of_timed) / (90 - len(timed)) for i in range(90)]
+        weighted = tuple(replace(m, weight=w) for m, w in zip(mix.members, shares, strict=True))
+        tasks.clear()
+        again = bench.retime_members(target_of_mix(replace(mix, members=weighted)), names, SPEED)
+        assert bool(tasks) == bool(others)
+        assert len(again) == 90
+
+
 def test_what_cannot_be_timed_keeps_its_times(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

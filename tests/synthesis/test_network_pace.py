@@ -1,0 +1,45 @@
+"""At which pace a measured network is compared with the members: what its blocks and the reference network tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from synthesis_builders import small_signature
+
+from statsnet.synthesis.confirming import measured_at_pace
+from statsnet.synthesis.network_measurement import NetworkMeasurement
+
+STEP_S = small_signature().measurements[0].latency_s
+
+
+def measured(paces: Sequence[float], *, earlier: Sequence[float] = (), steady: bool = False) -> NetworkMeasurement:
+    """A network whose step takes STEP_S by the reference network, in processes whose blocks have these paces."""
+    network = NetworkMeasurement(signature=small_signature(), build_s=0.0, blocks=tuple(() for _ in paces), drift=1.0)
+    bench = SimpleNamespace(measure_network=lambda *_: network)
+    problem = SimpleNamespace(bench=bench, speed=SimpleNamespace(is_steady=steady))
+    left = list(paces)
+    costs = SimpleNamespace(pace=lambda *_: left.pop(0))
+    runs = range(len(paces))
+    return measured_at_pace("", [], runs, cast(Any, costs), cast(Any, problem), earlier=earlier)
+
+
+def test_blocks_that_are_faster_in_every_network_are_not_a_faster_machine() -> None:
+    found = measured([0.87, 0.87], earlier=[0.87, 0.86, 0.88])
+    assert found.latency_s == pytest.approx(STEP_S)
+    assert found.drift == pytest.approx(1.0)
+    assert found.paces == (0.87, 0.87)
+
+
+def test_a_process_whose_reference_network_was_slowed_alone_is_brought_to_the_others() -> None:
+    """By the reference network its blocks took a quarter less time, and so did its step; in other processes they did
+    not."""
+    found = measured([0.75], earlier=[1.0, 1.0, 1.0])
+    assert found.latency_s == pytest.approx(STEP_S / 0.75)
+    assert found.drift == pytest.approx(0.75)
+
+
+def test_a_device_that_keeps_its_speed_has_no_pace() -> None:
+    assert measured([0.5], steady=True).latency_s == pytest.approx(STEP_S)
