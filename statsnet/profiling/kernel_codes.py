@@ -192,6 +192,8 @@ def _cute_dsl(text: str) -> str | None:
     """`kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensorptrbf16gmem...`:
     module and class, then the arguments. Of a module that is no public library's, None."""
     code = re.sub(r"^kernel_cutlass_(?:kernel_)?_*", "", text)
+    if re.match(r"(?:device_kernel_)?tensorptr", code):
+        return family_name("cutlass", "other", None)  # no module in its name, nor any other word
     library = next((library for library, modules in _CUTE_MODULES if re.match(modules, code)), None)
     if library is None:
         return None
@@ -205,7 +207,9 @@ def _cute_dsl(text: str) -> str | None:
     return family_name(library, kind, dtype[1] if dtype else None)
 
 
-_ARCHITECTURE = r"(?:cudnn_(?:infer_|train_)?)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+)"
+_ARCHITECTURE = (
+    r"(?:trt_|cudnn_(?:infer_|train_)?)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+)"
+)
 _CODES = tuple(
     (re.compile(pattern), read)
     for pattern, read in (

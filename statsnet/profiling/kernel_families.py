@@ -68,6 +68,8 @@ def _generated(name: str) -> str | None:
         return f"cuda:{name[:6].lower()}"
     if copy := re.match(r"__amd_rocclr_(copy|fill|stream)", name):
         return f"rocclr:{copy[1]}"
+    if re.match(r"__myl_\w+_myl\d+_\d+", name):
+        return "tensorrt:myelin"  # its name lists the layers that it fuses
     if fusion := _XLA.fullmatch(name):
         return f"xla:{fusion['kind']}_fusion" if fusion["kind"] else "xla:fusion"
     kind = re.match(r"triton_(poi|red|per|tem|for|split_scan|spl|mix|unk)(?:_|$)", name)
@@ -177,8 +179,9 @@ def _owned(parts: KernelName) -> str:
 
 
 _WRITES_TRITON = frozenset({
-    "aiter", "fla", "flash_attn", "flashinfer", "liger", "lmdeploy", "mamba", "quack", "sage_attention", "sglang",
-    "torchao", "triton", "triton_kernels", "trtllm", "unsloth", "vllm", "xformers",
+    "aiter", "atom", "fla", "flash_attn", "flashinfer", "liger", "lmdeploy", "mamba", "primus", "quack",
+    "sage_attention", "sglang", "tokenspeed", "torchao", "transformer_engine", "triton", "triton_kernels", "trtllm",
+    "unsloth", "vllm", "xformers",
 })  # fmt: skip
 """Libraries with kernels in Triton."""
 

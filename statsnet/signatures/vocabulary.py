@@ -49,12 +49,13 @@ OP_WORDS = frozenset(_WORDS["operators"])
 """Words of operators' names and overloads in OP_NAMESPACES that are in neither list of kernels' words."""
 
 KERNEL_FAMILY_LIBRARIES = frozenset(
-    {"aiter", "aotriton", "apex", "aten", "bitsandbytes", "ck", "ck_tile", "cub", "cublas", "cuda", "cudnn", "cufft",
-     "curand", "cusolver", "cusparse", "cutlass", "deepep", "deepgemm", "deepseek", "deepspeed", "dgl", "exllama",
-     "fastertransformer", "fbgemm", "fla", "flash_attn", "flash_mla", "flashinfer", "fmha", "gsplat", "liger",
-     "lmdeploy", "magma", "mamba", "megatron", "migraphx", "minkowski", "miopen", "mmcv", "natten", "nccl", "nvshmem",
-     "onednn", "onnxruntime", "quack", "raft", "rocblas", "rocclr", "rocprim", "sage_attention", "sglang", "spconv",
-     "symm_mem", "tcnn", "tensile", "thrust", "thunderkittens", "torch_geometric", "torchao", "torchaudio",
+    {"aiter", "aotriton", "apex", "aten", "atom", "bitsandbytes", "ck", "ck_tile", "cub", "cublas", "cuda", "cudnn",
+     "cufft", "curand", "cusolver", "cusparse", "cutensor", "cutlass", "deepep", "deepgemm", "deepseek", "deepspeed",
+     "dgl", "eigen", "exllama", "fast_hadamard", "fastertransformer", "fbgemm", "fla", "flash_attn", "flash_mla",
+     "flashinfer", "fmha", "ggml", "gsplat", "liger", "lmdeploy", "magma", "mamba", "megatron", "migraphx",
+     "minkowski", "miopen", "mmcv", "natten", "nccl", "nvshmem", "onednn", "onnxruntime", "primus", "quack", "raft",
+     "rocblas", "rocclr", "rocprim", "sage_attention", "sglang", "spconv", "symm_mem", "tcnn", "tensile",
+     "tensorflow", "tensorrt", "thrust", "thunderkittens", "tokenspeed", "torch_geometric", "torchao", "torchaudio",
      "torchsparse", "torchvision", "transformer_engine", "triton", "triton_kernels", "trtllm", "unsloth", "vllm",
      "xformers", "xla"}
 )  # fmt: skip

@@ -95,6 +95,20 @@ FAMILIES = {
     "_moe_sum_reduce_kernel": "sglang:moe_sum_reduce",
     "void ball_query_forward_cuda_kernel<float>(int)": "mmcv:ball_query_forward:f32",
     "void rocsparse::csrmvn_general_kernel<256u, float>(int)": "rocblas:general:f32",
+    "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<(int)128, (int)64> >(Flash_bwd_params)":
+        "flash_attn:flash_bwd_dq_dk_dv",
+    "void primus_turbo::deep_ep::intranode::combine<hip_bfloat16, 8, 1024>(hip_bfloat16*)": "primus:combine:bf16",
+    "_v4_csa_attention_pool_fwd_kernel": "primus:csa_attention_pool_fwd",
+    "gluon_kda_paged_prefill_state_scan_gfx950.kd": "tokenspeed:gluon_kda_paged_prefill_state_scan",
+    "_build_flashinfer_mixed_sparse_indices_kernel": "vllm:build_flashinfer_mixed_sparse_indices",
+    "__myl_SiluMul_myl0_4": "tensorrt:myelin",
+    "trt_volta_h884cudnn_256x64_ldg8_relu_exp_medium_nhwc_tn_v1": "cudnn:convolution_fprop:f16",
+    "void mul_mat_q<(ggml_type)12, 128, 8, false>(char const*, int const*)": "ggml:mul_mat",
+    "void tensorflow::BiasNCHW_SharedAtomics<float>(int, float const*)": "tensorflow:bias_nchw_shared:f32",
+    "void CUTENSOR_NAMESPACE::permutationKernelPLC3<float>(int)": "cutensor:permutation:f32",
+    "void masked_scale_softmax_warp_backward_masked_dgrad<__half, float, float, 9, false>(__half*)":
+        "apex:masked_scale_softmax_warp_backward_dgrad:f16",
+    "kernel_cutlass_device_kernel_tensorptrbf16gmemalign16o9616512div85121": "cutlass:other",
     "Memcpy HtoD (Pageable -> Device)": "cuda:memcpy_htod",
     "Memset (Device)": "cuda:memset",
     "__amd_rocclr_copyBuffer.kd": "rocclr:copy",
@@ -121,6 +135,7 @@ def test_the_families_of_public_kernels(name: str, family: str) -> None:
         "void acme::_multimem_reduce_scatter_residual_add_kernel<float>(float*)",
         "_gemm_kernel", "_vectorized_elementwise_kernel", "_nms_kernel", "loop_ranker_fusion_3", "ranker_fusion",
         "wrapped_ranker",
+        "gluon_acmeranker_prefill_gfx950", "__myl_acme", "kernel_cutlass_device_kernel_acme_ranker", "fast_acme_kernel",
         "cross_entropy_kernel", "_swiglu_backward_kernel_flat", "_gather_rows_kernel", "compute_expert_offsets",
     ],
 )  # fmt: skip
@@ -139,6 +154,9 @@ def test_what_no_public_library_owns_is_opaque(name: str) -> None:
         ("Cijk_Ailk_Bljk_SB_ACME_ranker", "tensile:gemm:f32:nn"),
         ("ncclDevKernel_acme_Ranker", "nccl:other"),
         ("sparse_causal_rotary_attention_kernel", "aten:sparse"),
+        ("gluon_mla_rankers_prefill_gfx950", "opaque"),
+        ("__myl_AcmeRankerMul_myl0_4", "tensorrt:myelin"),
+        ("void Eigen::internal::EigenMetaKernel<acme::Ranker<float>, long>(int)", "eigen:internal:f32"),
     ],
 )
 def test_of_a_public_name_with_private_words_only_the_public_ones_survive(name: str, family: str) -> None:
