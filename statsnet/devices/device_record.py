@@ -31,7 +31,7 @@ from statsnet.signatures.gzipped import read_unpacked
 from statsnet.signatures.strict_json import check_parts
 
 KIND = "statsnet.device"
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 64 * 2**20
 TITLE = "a recorded device"
 _HINT = "statsnet device import makes one from tables"

@@ -29,7 +29,7 @@ from statsnet.devices.performance_model import (
     ordered,
 )
 from statsnet.devices.tables.row import TableRow
-from statsnet.devices.tree_fit import Effort, fit_trees
+from statsnet.devices.tree_fit import Effort, fit_median_forest, fit_trees
 from statsnet.progress import Progress, Report, silent
 
 FEWEST = 12
@@ -42,8 +42,16 @@ GOOD = 0.06
 """A larger median error of left-out rows is worth the size and the time of a thorough fit."""
 
 FOLDS = 5
+FEW, FOLDS_OF_FEW = 200, 10
+"""Four fifths of 80 rows tell too little of a fit to all."""
+
 ONE_SPLIT = 1_200
 """With more rows, only one part in FOLDS is left out, once."""
+
+ROUGH = 0.1
+FOREST_FROM = 300
+"""Kinds of so many rows whose median error stays above ROUGH have a forest, if that brings it below: a forest is large.
+With fewer rows the better one of two would flatter itself."""
 
 PROCESS_ROWS = 500
 """Up to so many rows, a Gaussian process is tried as well."""
@@ -125,25 +133,31 @@ the median does not follow these."""
 
 
 def fit_kind(rows: Sequence[TableRow], device: str) -> KindModel:
-    """The model of rows of one kind (`kind_of`), all of which were timed on `device`. They have at least FOLDS
+    """The model of rows of one kind (`kind_of`), all of which were timed on `device`. They have several
     different dims."""
     model = _fit_kind(rows, device, USUAL)
     if model.held_out.median_error > GOOD and len(rows) > PROCESS_ROWS:
         model = _fit_kind(rows, device, THOROUGH)
+    if model.held_out.median_error > ROUGH and len(rows) >= FOREST_FROM:
+        forest = _fit_kind(rows, device, None)
+        if forest.held_out.median_error <= ROUGH:
+            model = forest
     return model
 
 
-def _fit_kind(rows: Sequence[TableRow], device: str, effort: Effort) -> KindModel:
+def _fit_kind(rows: Sequence[TableRow], device: str, effort: Effort | None) -> KindModel:
+    """Without an effort: a forest."""
     first = rows[0]
     names = names_of(first)
     counts = Counter(row.variant for row in rows)
     variants = tuple(v for v, _ in counts.most_common(MOST_VARIANTS))
     rng = np.random.default_rng(0)
     drawn_rows = rows
-    if len(rows) > effort.rows:
-        drawn_rows = [rows[i] for i in np.sort(rng.permutation(len(rows))[: effort.rows])]
+    most = effort.rows if effort else MOST
+    if len(rows) > most:
+        drawn_rows = [rows[i] for i in np.sort(rng.permutation(len(rows))[:most])]
     drawn, features = _data(drawn_rows, device, names, variants)
-    with_process = len(rows) <= PROCESS_ROWS
+    with_process = effort is not None and len(rows) <= PROCESS_ROWS
     folds = [_fit(drawn.take(t), with_process, effort).residuals(drawn.take(h)) for t, h in _splits(drawn, rng)]
     best = _best(folds)
     # Each fold is judged by the way that is best on the others: the way that is best on all would flatter itself.
@@ -205,15 +219,19 @@ def _data(
 
 def _splits(data: _Data, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
     """Pairs of places: fitted and left out. Equal dims are on one side."""
-    part = rng.permutation(int(data.groups.max()) + 1)[data.groups] % FOLDS
-    folds = range(1 if len(data.groups) > ONE_SPLIT else FOLDS)
-    pairs = [(np.flatnonzero(part != f), np.flatnonzero(part == f)) for f in folds]
+    rows = len(data.groups)
+    folds = FOLDS_OF_FEW if rows < FEW else FOLDS
+    part = rng.permutation(int(data.groups.max()) + 1)[data.groups] % folds
+    tried = range(1 if rows > ONE_SPLIT else folds)
+    pairs = [(np.flatnonzero(part != f), np.flatnonzero(part == f)) for f in tried]
     return [(fitted, left) for fitted, left in pairs if len(left) and len(fitted) >= 2]
 
 
-def _fit(data: _Data, with_process: bool, effort: Effort) -> _Fitted:
+def _fit(data: _Data, with_process: bool, effort: Effort | None) -> _Fitted:
     floor = fit_floor(data.flops, data.nbytes, np.exp(data.log_s))
     rest = data.log_s - np.log(floor.seconds(data.flops, data.nbytes))
+    if effort is None:
+        return _Fitted(floor, fit_median_forest(data.x, rest), None, data.x)
     trees, gains = fit_trees(data.x, rest, effort)
     return _Fitted(floor, trees, _fit_process(data, rest, gains) if with_process else None, data.x)
 

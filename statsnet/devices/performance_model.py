@@ -1,8 +1,8 @@
 """How long an operator takes on a device, from a model that was fitted to a table: evaluated with numpy alone.
 
 A time is an analytic floor (a call's least time, plus work over reached rates) times exp(residual). The residual is the
-sum of boosted trees over the features of operator_features.py, or the mean of a Gaussian process over them where there
-are few rows, or half of each. fit_performance.py fits them.
+sum of boosted trees over the features of operator_features.py, or the median of a forest over them, or the mean of a
+Gaussian process where there are few rows, or half of it and half of trees. fit_performance.py fits them.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class Trees:
     feature: Integers
     value: Integers
     base: Finite
+    middle: bool = False
+    """Whether the median over all trees counts, not their sum."""
 
     @cached_property
     def _flat(self) -> tuple[np.ndarray, ...]:
@@ -106,7 +108,8 @@ class Trees:
         while (inner := feature[at] != LEAF).any():
             left = features[rows, np.where(inner, feature[at], 0)] <= number[at]
             at = np.where(inner, np.where(left, at + 1, right[at]), at)
-        return np.asarray(self.base + number[at].sum(axis=1))
+        values = number[at]
+        return np.asarray(self.base + (np.median(values, axis=1) if self.middle else values.sum(axis=1)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ FOREST_ROWS = 120
 FOREST = 30
 """Fewer rows than these have a forest of so many extremely randomised trees (Geurts, Ernst and Wehenkel 2006)."""
 
+MEDIAN_FOREST = 15
+"""So many have the forests whose median counts."""
+
 NODE = np.dtype([("is_leaf", bool), ("feature_idx", int), ("num_threshold", float), ("value", float), ("left", int),
                  ("right", int)])  # fmt: skip
 """What is looked at of scikit-learn's nodes of boosted trees."""
@@ -24,7 +27,7 @@ NODE = np.dtype([("is_leaf", bool), ("feature_idx", int), ("num_threshold", floa
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many rows are used at most, and how trees are grown: `trees` and `leaves` (of each) at most."""
+    """How many rows are used at most, and how trees are boosted: `trees` and `leaves` (of each) at most."""
 
     rows: int
     loss: str
@@ -36,7 +39,7 @@ class Effort:
 def fit_trees(x: np.ndarray, y: np.ndarray, effort: Effort) -> tuple[Trees, np.ndarray]:
     """Gradient boosting (scikit-learn's, with histograms), or a forest where there are few rows, as plain arrays; and
     each feature's gain by boosting as a share of the largest one, at least LEAST_GAIN. Shapes (n, d) and (n,), (d,)."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
     n = len(y)
     regressor = HistGradientBoostingRegressor(
@@ -48,22 +51,32 @@ def fit_trees(x: np.ndarray, y: np.ndarray, effort: Effort) -> tuple[Trees, np.n
     inner = np.concatenate([tree[tree["is_leaf"] == 0] for tree in nodes])
     gains = np.bincount(inner["feature_idx"], inner["gain"], x.shape[1])
     base = float(np.ravel(regressor._baseline_prediction)[0])
-    trees = _as_arrays(_forest(x, y), x.shape[1], 0.0) if n < FOREST_ROWS else _as_arrays(nodes, x.shape[1], base)
+    trees = _as_arrays(nodes, x.shape[1], base)
+    if n < FOREST_ROWS:
+        forest = ExtraTreesRegressor(FOREST, max_features=0.5, random_state=0).fit(x, y)
+        trees = _as_arrays(_nodes_of(forest, 1.0 / FOREST), x.shape[1], 0.0)
     return trees, np.maximum(gains / max(gains.max(initial=0.0), 1e-12), LEAST_GAIN)
 
 
-def _forest(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
-    """The nodes of each tree, whose values add up to the forest's mean."""
+def fit_median_forest(x: np.ndarray, y: np.ndarray) -> Trees:
+    """Extremely randomised trees whose median counts: where like operators have one of two times, as at two clocks, it
+    is the more frequent one, and a mean would lie between. Shapes (n, d) and (n,)."""
     from sklearn.ensemble import ExtraTreesRegressor
 
+    forest = ExtraTreesRegressor(MEDIAN_FOREST, min_samples_leaf=2, random_state=0).fit(x, y)
+    return replace(_as_arrays(_nodes_of(forest, 1.0), x.shape[1], 0.0), middle=True)
+
+
+def _nodes_of(forest: Any, weight: float) -> list[np.ndarray]:
+    """The nodes of each tree, their values times a weight."""
     trees = []
-    for estimator in ExtraTreesRegressor(FOREST, max_features=0.5, random_state=0).fit(x, y).estimators_:
+    for estimator in forest.estimators_:
         tree = estimator.tree_
         nodes = np.zeros(tree.node_count, NODE)
         nodes["left"], nodes["right"] = tree.children_left, tree.children_right
         nodes["is_leaf"] = tree.children_left < 0
         nodes["feature_idx"], nodes["num_threshold"] = tree.feature, tree.threshold
-        nodes["value"] = tree.value[:, 0, 0] / FOREST
+        nodes["value"] = tree.value[:, 0, 0] * weight
         trees.append(nodes)
     return trees
 

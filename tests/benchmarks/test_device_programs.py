@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +13,9 @@ from cli_support import GOLDEN
 from device_tables import gemm_record, gemm_rows, plain_table, write_table
 
 from benchmarks import record_devices
-from benchmarks.diagnostics import cut_risk, left_out_devices, predicted_step
+from benchmarks.diagnostics import cut_risk, left_out_devices, predicted_step, table_scatter
 from statsnet.devices.cut_risk import load_risk
-from statsnet.devices.device_record import load_record, save_record
+from statsnet.devices.device_record import build_record, load_record, save_record
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 from statsnet.errors import StatsNetError
@@ -126,3 +127,22 @@ def test_a_proxys_step_is_predicted_for_the_device_that_it_was_made_for(
     assert capsys.readouterr().out == f"nvidia-h100-sxm: {format_duration(fit.summary.step_latency_s)}\n"
     with pytest.raises(StatsNetError, match="names no recorded device"):
         call(predicted_step.main, folder, "acme-1")
+
+
+def test_near_rows_tell_what_the_table_scatters_by() -> None:
+    def rows_with(noise: float) -> list[TableRow]:
+        rng = random.Random(0)
+        return [
+            TableRow(source="plain", operator="gemm", dtype="float32", dims=named("gemm", (1, m, 1024, 1024)),
+                     variant="NN", time_s={"acme-one": 1e-4 * m * rng.lognormvariate(0.0, noise)})
+            for m in range(1000, 1400)
+        ]  # fmt: skip
+
+    quiet, noisy = rows_with(0.01), rows_with(0.3)
+    record = build_record(noisy, "acme-one")
+    (found,) = table_scatter.scatters([record], noisy, above=0.05)
+    assert found.share is not None and found.pairs > 350
+    assert 0.15 < found.share < 0.3
+    (found,) = table_scatter.scatters([record], quiet, above=0.05)
+    assert found.share is not None and found.share < 0.01
+    assert not [*table_scatter.scatters([record], noisy, above=5.0)]

@@ -156,9 +156,31 @@ def test_times_that_double_now_and_then_do_not_move_the_others(monkeypatch: pyte
     """A third of the calls run in another state of the device: a mean would be wrong for all of them."""
     rng = np.random.default_rng(0)
     rows = _rows_of(600, 2, lambda d: 1e-5 * (1 + d[0] / 300) * (2 if rng.random() < 0.3 else 1))
+    monkeypatch.setattr(fit_performance, "ROUGH", 1.0)  # no forest
     thorough = fit_kind(rows, DEVICE).held_out.median_error
     monkeypatch.setattr(fit_performance, "GOOD", 1.0)
     assert thorough < 0.8 * fit_kind(rows, DEVICE).held_out.median_error
+
+
+def test_a_rough_kind_has_a_forest_whose_median_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the calls run in another state of the device: squared errors lead to what lies between."""
+    rng = np.random.default_rng(1)
+    rows = [
+        TableRow(source="plain", operator="other", dtype="float32", dims=(("a", 8 + 8 * a), ("b", 16 + b)),
+                 time_s={DEVICE: 1e-5 * (1 + (7 * a + b // 8 * 3) % 4) * (3 if rng.random() < 0.1 else 1)})
+        for a in range(7) for b in range(60)
+    ]  # fmt: skip
+    forest = fit_kind(rows, DEVICE)
+    monkeypatch.setattr(fit_performance, "ROUGH", 1.0)
+    boosted = fit_kind(rows, DEVICE)
+    assert forest.trees is not None and forest.trees.middle
+    assert boosted.trees is None or not boosted.trees.middle
+    assert forest.held_out.median_error < 0.1 < 0.15 < boosted.held_out.median_error
+
+
+def test_the_median_over_trees_by_hand() -> None:
+    leaves = Trees(thresholds=((0.5,),), feature=(-1, -1, -1), value=(200, 400, 9000), base=1.0, middle=True)
+    assert leaves.predict(np.zeros((2, 1))).tolist() == pytest.approx([1.2, 1.2])
 
 
 def test_a_file_holds_all_of_it(record: DeviceRecord, tmp_path: Path) -> None:
