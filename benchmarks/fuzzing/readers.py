@@ -328,7 +328,7 @@ READERS: dict[str, Reader] = {
         Reader(name="log.jsonl", read=lambda p: RoundsLog(p, here="here"), seeds=result_seeds.logs, lines=True),
         Reader(name="journal.log", read=_journal, seeds=result_seeds.journals, lines=True),
         Reader(name="risk.json", read=load_risk, seeds=seeds.risks, document=True),
-        Reader(name="joined_nodes.json", read=_joined, seeds=seeds.execution_traces, document=True),
+        Reader(name="joined_nodes.json", read=_joined, seeds=seeds.joined_traces, document=True),
         Reader(name="mix.yaml", read=load_mix_file, seeds=seeds.mix_files),
         Reader(name="mix_text.txt", read=_text(parse_mix), seeds=seeds.mix_texts),
         Reader(name="settings.txt", read=_text(parse_settings), seeds=seeds.settings),

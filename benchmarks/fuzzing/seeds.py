@@ -152,14 +152,43 @@ def _first_tree(trees: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def traces() -> list[bytes]:
-    """A step on a CPU as torch records it, and the same with kernels as a GPU has them."""
-    recorded = json.loads(_recorded()[0])
-    events = [e for e in recorded["traceEvents"] if e.get("cat") in ("cpu_op", "user_annotation")]
-    recorded = {"schemaVersion": 1, "traceEvents": events[: 2 * FEW]}
-    first = next(e for e in recorded["traceEvents"] if e.get("cat") == "cpu_op")
-    on_gpu = {**recorded, "traceEvents": [*recorded["traceEvents"], *_kernels(first)]}
-    on_gpu["deviceProperties"] = [{"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132}]
-    return [json.dumps(recorded).encode(), json.dumps(on_gpu).encode(), gzip.compress(json.dumps(on_gpu).encode())]
+    """Of a step on a CPU as torch records it, each operator with what it calls; some in marked steps; and some with
+    kernels, as a GPU has them."""
+    parts = _parts()
+    marked = [event for number, part in enumerate(parts[:2]) for event in (_marked(number, part), *part)]
+    on_gpu = {**_timeline([*parts[0], *_kernels(parts[0][0])]), "deviceProperties": [_GPU]}
+    texts = [json.dumps(document).encode() for document in (*map(_timeline, parts), _timeline(marked), on_gpu)]
+    return [*texts, gzip.compress(texts[-1])]
+
+
+_GPU = {"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+
+
+def _parts() -> list[list[dict[str, Any]]]:
+    """The events of each operator that no other one calls, and FEW within it; none of one that only changes views."""
+    parts: list[list[dict[str, Any]]] = []
+    for event in json.loads(_recorded()[0])["traceEvents"]:
+        if event.get("cat") not in ("cpu_op", "user_annotation"):
+            continue
+        if not parts or event["ts"] >= parts[-1][0]["ts"] + parts[-1][0]["dur"]:
+            parts.append([])
+        parts[-1].append(event)
+    return [part[:FEW] for part in parts if any(event["name"] in _WORKING for event in part[:FEW])]
+
+
+_WORKING = ("aten::fill_", "aten::tanh", "aten::mm", "aten::sum", "aten::add_")
+"""Operators of the step that are no views."""
+
+
+def _marked(number: int, part: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The mark of a step, as torch's schedule of the profiler writes it."""
+    begin, end = part[0]["ts"], max(event["ts"] + event["dur"] for event in part)
+    return {**part[0], "cat": "user_annotation", "name": f"ProfilerStep#{number}", "args": {}, "ts": begin - 0.5,
+            "dur": end - begin + 1}  # fmt: skip
+
+
+def _timeline(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"schemaVersion": 1, "traceEvents": events}
 
 
 def _kernels(launched_by: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -175,7 +204,7 @@ def _kernels(launched_by: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def trace_without_shapes() -> bytes:
-    """The step on a CPU, as torch records it where nobody asked for shapes."""
+    """The step's first operators, as torch records them where nobody asked for shapes."""
     recorded = json.loads(traces()[0])
     for event in recorded["traceEvents"]:
         event["args"] = {k: v for k, v in event.get("args", {}).items() if not k.startswith(("Input", "Concrete"))}
@@ -185,6 +214,16 @@ def trace_without_shapes() -> bytes:
 def execution_traces() -> list[bytes]:
     recorded = json.loads(_recorded()[1])
     return [json.dumps({**recorded, "nodes": recorded["nodes"][: 2 * FEW]}).encode()]
+
+
+def joined_traces() -> list[bytes]:
+    """Execution traces that fit to `trace_without_shapes`: by the ids of records, and by the order alone."""
+    recorded = json.loads(_recorded()[1])
+    by_id = {**recorded, "nodes": recorded["nodes"][:FEW]}
+    by_order = json.loads(json.dumps(by_id))
+    for node in by_order["nodes"]:
+        node["attrs"] = [each for each in node["attrs"] if each["name"] != "rf_id"]
+    return [json.dumps(document).encode() for document in (by_id, by_order)]
 
 
 @cache

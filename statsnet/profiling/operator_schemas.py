@@ -46,6 +46,8 @@ def misfit(op: str, args: tuple[Any, ...]) -> str | None:
             continue
         if not _fits(args[number], kind):
             return f"its argument '{argument.name}' is no {_words(kind)}"
+        if is_unknown_number(argument, args[number]):
+            return f"its argument '{argument.name}' is a number that torch does not know"
     return None
 
 
@@ -73,6 +75,17 @@ def _fits(value: Any, kind: str) -> bool:
             return isinstance(value, dict) and "tensors" in value
         return isinstance(value, list) and all(_fits(v, element) for v in value)
     return _ACCEPTS.get(inner, lambda _: False)(value)
+
+
+_NUMBERED = {"ScalarType": 16, "Layout": 8, "MemoryFormat": 4}
+"""Types whose values numbers stand for, and how many every torch knows (c10/core). Torch crashes at any other one."""
+
+
+def is_unknown_number(argument: Any, value: Any) -> bool:
+    """Whether an argument of a schema is of a type whose values have numbers, and this is the number of none."""
+    kind = str(argument.real_type).removeprefix("Optional[").removesuffix("]")
+    count = _NUMBERED.get(kind)
+    return count is not None and value is not None and not (_is_int(value) and 0 <= value < count)
 
 
 def _is_int(value: Any) -> bool:

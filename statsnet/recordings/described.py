@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from statsnet.profiling.encode import encode_outputs, encode_value, encode_values
-from statsnet.profiling.operator_schemas import is_replayable
+from statsnet.profiling.operator_schemas import is_replayable, is_unknown_number
 from statsnet.progress import silent
 from statsnet.recordings.arguments import Arguments, dtype_at, dtype_of_type, item, parsed, stand_in_tensor
 from statsnet.recordings.operators import fitting_overload, overloads_of, public_name, usual_overload
@@ -251,7 +251,7 @@ def _scalar(recorded: Any, argument: Any) -> Any:
         return argument.default_value if argument.has_default_value() else _UNKNOWN
     if argument.name == "dtype" or str(argument.real_type).startswith(("ScalarType", "Optional[ScalarType")):
         return _SCALAR_TYPES[value] if type(value) is int and 0 <= value < len(_SCALAR_TYPES) else _UNKNOWN
-    return value
+    return _UNKNOWN if is_unknown_number(argument, value) else value
 
 
 def _outputs(function: Any, values: list[Any]) -> list[Any] | None:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from statsnet.errors import FileFormatError
-from statsnet.signatures.model import KIND, Signature, SignatureFile
-from statsnet.signatures.storage import validate
+from statsnet.signatures.conversion import typed
+from statsnet.signatures.model import Signature, SignatureFile
+from statsnet.signatures.storage import check_operators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ def within_limits(build: Callable[[], Signature], name: str) -> Signature:
     recording's, for numbers that no step has: a step of 10^20 s, a tensor of 20 axes."""
     try:
         signature = build()
-        validate(SignatureFile.of(signature).to_dict(), KIND)
+        check_operators(typed(SignatureFile.of(signature).to_dict(), SignatureFile))
     except (ValueError, OverflowError, FileFormatError) as error:
         raise FileFormatError(
             f"'{name}' holds numbers that cannot be",

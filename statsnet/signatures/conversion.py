@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -22,10 +23,18 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
-    if not is_dataclass(value):
+    names = _fields_of(type(value))
+    if names is None:
         return value
-    known = ((f, getattr(value, f.name)) for f in fields(value))
-    return {f.name: plain(v) for f, v in known if v is not None or f.metadata != IF_KNOWN}
+    known = ((name, getattr(value, name), always) for name, always in names)
+    return {name: plain(v) for name, v, always in known if v is not None or always}
+
+
+@cache
+def _fields_of(kind: type) -> tuple[tuple[str, bool], ...] | None:
+    """The names of a dataclass's fields, and whether each is written even if it is None. None for other types. To ask
+    again for each value takes most of the time."""
+    return tuple((f.name, f.metadata != IF_KNOWN) for f in fields(kind)) if is_dataclass(kind) else None
 
 
 def typed(data: Any, wanted: Any, place: str = "") -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta
@@ -252,7 +253,12 @@ class SignatureFile(_Head):
 
 
 def _parts(value: Any, of: type) -> dict[str, Any]:
-    return {f.name: getattr(value, f.name) for f in fields(of)}
+    return {name: getattr(value, name) for name in _names(of)}
+
+
+@cache
+def _names(of: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(of))
 
 
 def _with_arguments(counts: _CountsInFile, change: Callable[[Iterable[Any]], list[Any]]) -> _CountsInFile:

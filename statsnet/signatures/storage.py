@@ -91,6 +91,12 @@ def validate(data: Mapping[str, Any], kind: str, path: object = "data") -> Any:
 
 def _signature(file: SignatureFile, data: Mapping[str, Any]) -> Signature:
     check_keys(data, file.to_dict())
+    check_operators(file)
+    return file.signature()
+
+
+def check_operators(file: SignatureFile) -> None:
+    """Raise ValueError for an operator that no signature holds, or arguments that none has."""
     listed = 0
     for i, cluster in enumerate(file.counts.clusters):
         if not is_public_op(cluster.op):
@@ -104,7 +110,6 @@ def _signature(file: SignatureFile, data: Mapping[str, Any]) -> Signature:
             listed += listed_tensors(arguments)
             if listed > MAX_FILE_TENSORS:
                 raise ValueError(f"its lists stand for more than {MAX_FILE_TENSORS} tensors")
-    return file.signature()
 
 
 def _load(path: Path, kind: str) -> tuple[dict[str, Any], Any]:

@@ -75,6 +75,9 @@ def test_what_is_never_run(op: str) -> None:
         ("aten.masked_fill.Scalar", (F32, F32, "-inf"), None),
         ("aten.index.Tensor", (F32, {"tensors": [None, F32]}), None),
         ("aten.gelu.default", (F32, "tanh"), None),
+        ("aten.ones_like.default", (F32, None, None, None, None, 3), None),
+        ("aten.ones_like.default", (F32, None, None, None, None, 255), "'memory_format' is a number"),
+        ("aten.ones_like.default", (F32, 255), "'dtype' is a number"),
     ],
 )
 def test_arguments_are_compared_with_the_schema(op: str, args: tuple[Any, ...], why: str | None) -> None:

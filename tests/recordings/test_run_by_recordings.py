@@ -65,6 +65,14 @@ def test_nothing_is_run_that_makes_a_tensor_for_each_place_of_an_axis(name: str,
     assert not Describer().describe(f"aten::{name}", Arguments(dims, types, None, values)).complete
 
 
+@pytest.mark.parametrize(("number", "is_one"), [(0, True), (3, True), (4, False), (255, False), (-1, False)])
+def test_only_numbers_that_stand_for_a_memory_format_are_given_to_torch(number: int, is_one: bool) -> None:
+    """It ends with the others."""
+    values = ["", "", "", "", "False", number]
+    arguments = Arguments([[2, 2, 2, 2, 2], *[[]] * 5], ["float", *[""] * 5], None, values)
+    assert Describer().describe("aten::ones_like", arguments).complete == (is_one and number != 2)
+
+
 def crashing(path: Path) -> ReadRecording:
     """torch 2.13 ends with a list of more sources than there are places to copy them to."""
     lists = [[[2]], [[2], [2]]]
