@@ -60,7 +60,7 @@ NAMES = (
 """Words that mean something in some place."""
 
 READING = (
-    "list", "list profiles --profiles profiles_db", "list proxies", "show a.json", "show proxy",
+    "list recsys/*", "list profiles --profiles profiles_db", "list proxies", "show a.json", "show proxy",
     "show result.json --json",
     "cache", "audit a.json", "audit profiles_db", "coarsen a.json --level coarse -o out.json", "characterize a.json",
     "compare result.json result.json", "report a.json -o out.html",

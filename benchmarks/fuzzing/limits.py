@@ -19,6 +19,9 @@ from statsnet.errors import StatsNetError
 TIME_S = 2.0
 """Of the processor, so that neighbours do not matter."""
 
+TOO_SLOW = "too slow"
+"""The kind of failure of what takes longer."""
+
 MEMORY_BYTES = 1 << 30
 """Beside what the process had before."""
 
@@ -60,13 +63,13 @@ class Watch:
         self._folder = os.path.realpath(folder)
         self._watching = False
         self._runs = 0
-        self.slowest_s, self._time_s = 0.0, time_s
+        self.took_s, self._time_s = 0.0, time_s
         self._most_memory = resource.getrlimit(resource.RLIMIT_AS)[1]
         signal.signal(signal.SIGPROF, self._too_slow)
         sys.addaudithook(self._hear)
 
     def run(self, read: Callable[[], object]) -> tuple[bool, Failure | None]:
-        """Whether the input was taken in; and what the reader did wrong, if anything."""
+        """Whether the input was taken in; and what the reader did wrong, if anything. `took_s` is then its time."""
         if self._runs % LOOKED_AT == 0:
             resource.setrlimit(resource.RLIMIT_AS, (_memory_bytes() + MEMORY_BYTES, self._most_memory))
         self._runs += 1
@@ -82,7 +85,7 @@ class Watch:
         except StatsNetError:
             return False, None
         except TooSlow as error:
-            return False, _failure("too slow", error)
+            return False, _failure(TOO_SLOW, error)
         except Forbidden as error:
             return False, _failure("not allowed", error)
         except MemoryError as error:
@@ -92,7 +95,7 @@ class Watch:
         except Exception as error:
             return False, _failure("crash", error)
         finally:
-            self.slowest_s = max(self.slowest_s, time.process_time() - before_s)
+            self.took_s = time.process_time() - before_s
 
     @contextlib.contextmanager
     def forbidding(self) -> Iterator[None]:

@@ -132,14 +132,14 @@ SEARCH = SearchIdentity(
 
 
 def journals() -> list[bytes]:
-    """Of a search that has tried two designs and was killed in the third."""
+    """Of a search that has tried a design and was killed in the second."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "journal")
         storage = OwnJournal(path=path)
         with storage.held(), contextlib.closing(Study(storage, SEARCH)) as study:
-            for number in range(3):
+            for number in range(2):
                 claim = study.claim(9)
                 assert claim is not None
-                if number < 2:
-                    study.finish(claim, (0.1 * number, 0.01), 0.01)
+                if number == 0:
+                    study.finish(claim, (0.1, 0.01), 0.01)
         return [path.read_bytes()]

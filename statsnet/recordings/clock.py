@@ -8,8 +8,7 @@ tenth of such calls takes 0.2 to 30 µs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
+from statistics import median
 
 from statsnet.errors import FileFormatError
 from statsnet.recordings.chrome_trace import Recording
@@ -89,10 +88,10 @@ def _by_host(recording: Recording) -> Doubt | None:
     launches = [e for e in timed if e.kind == "launch" and "Launch" in e.name]
     proven = len(views) >= FEWEST_VIEWS
     calls = views if proven else [*small, *launches]
-    lengths = np.array([e.end_ns - e.start_ns for e in calls]) / 1e3
-    if not len(lengths):
+    lengths = sorted((e.end_ns - e.start_ns) / 1e3 for e in calls)
+    if not lengths:
         return None
-    usual, short = map(float, np.quantile(lengths, (0.5, 0.1)))
+    usual, short = median(lengths), lengths[len(lengths) // 10]
     what = "views" if proven else "views, empty tensors and launches"
     if usual < SHORTEST_US:
         return Doubt(
