@@ -23,7 +23,7 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
-    names = _fields_of(type(value))
+    names = _fields_of(value.__class__)
     if names is None:
         return value
     known = ((name, getattr(value, name), always) for name, always in names)
