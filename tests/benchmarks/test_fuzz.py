@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from benchmarks import csv_tables, fuzz
 from benchmarks.fuzz import FuzzRow
 from benchmarks.fuzzing import readers
+from benchmarks.fuzzing.limits import TOO_SLOW, Failure
 from benchmarks.fuzzing.mutation import Choices, changed_bytes, changed_document
 from benchmarks.fuzzing.readers import READERS, Reader
 from statsnet.errors import FileFormatError, StatsNetError
@@ -168,6 +170,22 @@ def test_what_a_reader_must_not_do_is_a_failure(tmp_path: Path) -> None:
             for name in ("writes_outside", "opens_to_write", "removes", "starts_a_program", "connects")
         ), "['kept']",
     ]  # fmt: skip
+
+
+SLOW = Failure(kind=f"{TOO_SLOW}: TooSlow", where="journal.py:27", text="it takes too long")
+
+
+@pytest.mark.parametrize("again", [None, SLOW])
+def test_what_took_too_long_is_read_once_more(
+    again: Failure | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = [(False, SLOW), (again is None, again)]
+    watch = SimpleNamespace(run=lambda read: seen.pop(0), took_s=0.1)
+    monkeypatch.setattr(fuzz, "Watch", lambda folder, time_s: watch)
+    fuzzer = fuzz._Fuzzer("settings", argparse.Namespace(work=tmp_path, output=tmp_path))
+    fuzzer.one(b"")
+    assert (fuzzer.tally.inputs, fuzzer.tally.accepted) == (1, int(again is None))
+    assert fuzzer.tally.failures == ([] if again is None else [SLOW])
 
 
 def test_the_program_prints_a_table_and_keeps_what_failed(
