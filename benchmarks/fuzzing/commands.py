@@ -71,7 +71,7 @@ READING = (
 MEASURING = (
     "aggregate a.json:1 b.json:2 -o out.json", "cover --mode inference a.json:1 b.json",
     "profile model.py:make -o out.json",
-    "synthesize --mix a.json:1 -o out", "synthesize --mix a.json:1 --macs 1000000 -o out", "run proxy --json out.json",
+    "synthesize --mix a.json:1 -o out", "synthesize --mix a.json:1 --macs 1000 -o out", "run proxy --json out.json",
     "update proxy --add b.json:1 -o out", "validate proxy --settings threads=1 --resume log.jsonl",
     "explain proxy --settings threads=1", "device show device.json.gz", "device import table.csv --device acme -o out",
     "device record -o out", "map a.json b.json",
