@@ -16,7 +16,7 @@ from cli_support import GOLDEN, member, write_proxy, write_result
 from statsnet.analysis.database import NamedSignature
 from statsnet.cli import main
 from statsnet.errors import StatsNetError, UsageError
-from statsnet.reporting.html import document, inputs, pictures
+from statsnet.reporting.html import document, inputs, page, pictures
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.inputs import read_inputs
 from statsnet.reporting.html.of_profiles import profiles_section
@@ -282,3 +282,9 @@ def test_profiles_of_a_gpu_show_their_power() -> None:
     (*_, power) = profiles_section("x", named, "inference").pictures
     assert power.title == "Power"
     assert all(0 < watts <= 1000 for watts in power.traces[0]["x"])
+
+
+def test_words_of_a_command_that_are_no_text_can_be_written() -> None:
+    """A file's name may hold any bytes."""
+    name = "\udced\udca0\udc80\x1b"
+    assert page.page(name, page.command(f"statsnet report a.json -o {name}")).encode().count(b"????") == 4

@@ -34,12 +34,12 @@ def page(title: str, body: str, *, scripts: str = "") -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{escape(title)}</title>
+<title>{as_html(title)}</title>
 <style>
 {beside("page.css")}</style>
 </head>
 <body>
-<h1>{escape(title)}</h1>
+<h1>{as_html(title)}</h1>
 {body}
 {scripts}
 {copy}
@@ -58,6 +58,6 @@ def command(text: str) -> str:
     """The command that made something, with a button that copies it; not by `navigator.clipboard`, which is not there
     for a page from a disk."""
     return (
-        f'<p class="command"><code>{escape(text)}</code>'
-        f'<button type="button" data-copy="{escape(text)}">copy</button></p>'
+        f'<p class="command"><code>{as_html(text)}</code>'
+        f'<button type="button" data-copy="{as_html(text)}">copy</button></p>'
     )
