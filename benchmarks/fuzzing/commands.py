@@ -28,6 +28,7 @@ from benchmarks.fuzzing import result_seeds, seeds
 from benchmarks.fuzzing.mutation import CHANGES, HOSTILE, Choices, changed_bytes
 from statsnet.cli import app
 from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.measure import several_processes
 from statsnet.measure.device_lock import SWITCH
 from statsnet.measure.process import MeasuringProcess
 from statsnet.measure.task import Context
@@ -174,6 +175,7 @@ def _machine(root: Path, here: Path) -> Iterator[None]:
         patch.object(statsnet, "__file__", str(here / "__init__.py")),  # beside it are the profiles that ship
         patch.dict(os.environ, variables), patch.object(tempfile, "tempdir", str(root / "tmp")),
         patch.object(MeasuringProcess, "__enter__", _measures_nothing),
+        patch.object(several_processes, "_free_port", lambda: 29_500),  # where nothing listens then
         patch.object(reading, "_in_a_process", _read_here),
         patch.object(subprocess, "Popen", _NoProgram),
         patch.object(app, "_report", _reported), patch("sys.stdin", io.StringIO()),
