@@ -185,7 +185,7 @@ class Study:
             usual = not any(may_be_usual(t.params) for t in before)
             try:
                 params = set_usual(self._storage, trial._trial_id) if usual else propose(trial)
-            except ValueError as error:
+            except (ValueError, TypeError, ArithmeticError) as error:  # a choice may be anything
                 raise self._where.errors.error("it holds trials that choose from other designs") from error
             if retries and any(t.params == params for t in before):
                 self._lose([trial])

@@ -83,6 +83,7 @@ def test_a_new_search_begins_anew_only_when_it_has_something_to_write(tmp_path: 
     ("whole", "damaged", "error"),
     [
         ("64, 100]", "64, 1]", "choose from other designs"),
+        ("[24, 44", f"[1{'0' * 400}, 44", "choose from other designs"),
         ('"param_value_internal":0.0', '"param_value_internal":1e999', "infinity"),
         ('"budget_s":0.01', f'"budget_s":1{"0" * 600}', "its budget is 1000"),
     ],
