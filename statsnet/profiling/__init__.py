@@ -3,7 +3,8 @@
 The task: a workload's signature
     tasks, members, api, workload_trace, trace, step_trace, counting, build_signature, step_notes
 Every call in order
-    capture, own_operators, encode, coarse_scalars, skew, kernels, kernel_log, higher_order, unwatched_capture, unseen
+    capture, own_operators, encode, coarse_scalars, skew, denormals, kernels, kernel_log, higher_order
+    unwatched_capture, unseen
 Times joined to the calls
     timeline, joining, event_names, gpu_activity, hardware_counters
 Steps that differ, or run in one piece

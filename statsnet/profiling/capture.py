@@ -14,6 +14,7 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
+from statsnet.profiling.denormals import denormal_share
 from statsnet.profiling.encode import encode_arguments, encode_outputs
 from statsnet.profiling.higher_order import derivatives_seen, run_in_parts
 from statsnet.profiling.kernel_log import KernelLog
@@ -29,7 +30,8 @@ class OpCall:
     profiler's name of the operator; only the join uses it, and it is never written, as it may be private. `cluster` is
     the call's index in the signature, once that is built; `motifs.mark_fused` sets `fused` and `joined`. If too little
     is known of the arguments and outputs to count the call's work, as in some recordings, it is not `is_counted`;
-    `is_lost` if the recording lost its time, so that it is not added to those that have one."""
+    `is_lost` if the recording lost its time, so that it is not added to those that have one. `denormal_share` is the
+    share of denormal numbers among its results, on a CPU."""
 
     op: str
     phase: str
@@ -47,6 +49,7 @@ class OpCall:
     event: str = ""
     is_counted: bool = True
     is_lost: bool = False
+    denormal_share: float = 0.0
 
 
 _OPTIMIZER = "Optimizer.step#"
@@ -120,6 +123,8 @@ class CaptureMode(TorchDispatchMode):
                 return result
         else:
             result = run(*args, **kwargs)
+        with self._aside():
+            denormal = denormal_share(operand_tensors((result,), {})) if self._log else 0.0
         index = len(self.calls)
         self.calls.append(
             OpCall(
@@ -132,6 +137,7 @@ class CaptureMode(TorchDispatchMode):
                 kernels=self._log.take() if self._log else (),
                 segment=self._current_segment(),
                 skew=skew,
+                denormal_share=denormal,
             )
         )
         self._remember(func, tensors, (result, *_written(func, args, kwargs)), index)

@@ -18,6 +18,8 @@ MUCH_RECORDING = 0.2
 """Events whose recording takes longer than this share of the step are named."""
 MUCH_UNEXPLAINED = 0.3
 """Times that add up to so much more or less than the step are named: disturbed were other operators in each step."""
+MUCH_DENORMAL = 0.1
+"""Of an operator's results, and of a step."""
 SURE_PAUSE_S = 1e-3
 """On a busy machine some 0.2 ms may pass between two operators in every step, with no work in them."""
 SURE_PAUSE_SHARE = 0.1
@@ -56,6 +58,22 @@ def pauses_note(traces: Sequence[StepTrace]) -> Iterator[str]:
             "machine. It counts as time outside operators; an extension's functions are seen once they are registered "
             "with torch.library"
         )
+
+
+def denormals_note(traces: Sequence[StepTrace]) -> Iterator[str]:
+    """Operators that compute numbers next to zero, where they take a notable share of a step."""
+    share = max(map(_denormal_share, traces))
+    if share > MUCH_DENORMAL:
+        yield (
+            f"{min(share, 1.0):.0%} of a step goes to operators whose results are denormal, nearer to zero than 1e-38. "
+            "Many processors take up to a hundred times longer for these, and a proxy holds none. If the trained model "
+            "has none either (weights drawn at random are often too small), call torch.set_flush_denormal(True) in the "
+            "model's file"
+        )
+
+
+def _denormal_share(trace: StepTrace) -> float:
+    return sum(c.time_s or 0.0 for c in trace.calls if c.denormal_share > MUCH_DENORMAL) / trace.latency_s
 
 
 def _explained(measurement: Measurement) -> float:

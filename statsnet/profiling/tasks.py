@@ -23,7 +23,7 @@ from statsnet.profiling.distributed import alone, is_first, joined, lacks, numbe
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
-from statsnet.profiling.step_notes import SHORT_STEP_S, pauses_note, steps_notes
+from statsnet.profiling.step_notes import SHORT_STEP_S, denormals_note, pauses_note, steps_notes
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.workload_trace import (
     IN_ONE_PIECE,
@@ -235,6 +235,7 @@ def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Ite
         yield "the optimizer evaluates the loss itself: each step began with the parameters as built"
     yield from steps_notes(signature)
     yield from pauses_note(traces)
+    yield from denormals_note(traces)
     latency_s = signature.measurements[0].latency_s
     if latency_s < SHORT_STEP_S:
         yield (
