@@ -55,6 +55,11 @@ class BuiltWorkload:
     fake_mode: FakeTensorMode | None = None
 
     @property
+    def is_cast(self) -> bool:
+        """Whether tensors have another dtype than the factory gave them."""
+        return self.cast.startswith("cast")
+
+    @property
     def sparse_gradients(self) -> bool:
         """Whether an embedding of the model gives sparse gradients."""
         return any(getattr(module, "sparse", False) is True for module in self.model.modules())

@@ -44,8 +44,9 @@ class Cast:
         self._instead: dict[torch.dtype, torch.dtype] = {}
         if main != wanted:
             self._instead = {main: wanted}
-            if main.to_complex().to_real() == main:  # else the complex dtype is another real one's
-                self._instead[main.to_complex()] = wanted.to_complex()
+            of_main = _complex_of(main)
+            if of_main is not None and of_main.to_real() == main:  # else the complex dtype is another real one's
+                self._instead[of_main] = wanted.to_complex()
         self._done: Counter[tuple[torch.dtype, torch.dtype]] = Counter()
         self._kept: Counter[torch.dtype] = Counter()
 
@@ -70,6 +71,14 @@ class Cast:
             same = f"nothing was cast, for the model's main dtype is {dtype_name(self.main)}"
             return f"{same}: {kept}" if kept else ""
         return f"cast {cast}" + (f"; {kept}" if kept else "")
+
+
+def _complex_of(dtype: torch.dtype) -> torch.dtype | None:
+    """The complex dtype of its width; None for those of 8 bits and fewer, which have none."""
+    try:
+        return dtype.to_complex()
+    except RuntimeError:
+        return None
 
 
 def _counted(tensors: Iterable[torch.Tensor]) -> Counter[torch.dtype]:

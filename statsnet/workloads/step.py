@@ -264,10 +264,17 @@ def _running(built: BuiltWorkload, phase: Callable[[], str] = lambda: "forward")
     except torch.OutOfMemoryError as error:
         raise does_not_fit(built.label, built.device, error) from error
     except (Exception, SystemExit) as error:
-        by_itself = f"run {_BY_ITSELF[phase()]} in Python to see the whole trace"
-        without_data = "use a real device instead of meta: what fails may only fail on tensors without data"
         raise WorkloadError(
             f"a step of '{built.label}' failed",
             cause=describe(error, built.origin),
-            hint=next_step(error, by_itself if built.fake_mode is None else without_data),
+            hint=next_step(error, _way_out(built, phase())),
         ) from error
+
+
+def _way_out(built: BuiltWorkload, phase: str) -> str:
+    """What to try where a step failed: first without what StatsNet was asked to change of the model."""
+    if built.is_cast:
+        return f"leave out --dtype, without which the model may run: it {built.cast}"
+    if built.fake_mode is not None:
+        return "use a real device instead of meta: what fails may only fail on tensors without data"
+    return f"run {_BY_ITSELF[phase]} in Python to see the whole trace"

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from statsnet.errors import WorkloadError  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
 from statsnet.workloads.dtypes import dtype_of  # noqa: E402
 
@@ -43,6 +44,24 @@ def experts():
 
 def double():
     return nn.Linear(3, 2).double(), torch.ones(4, 3, dtype=torch.float64)
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(16, 8).to(torch.float8_e4m3fn))
+        self.scale = nn.Parameter(torch.ones(16, 1))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight.to(x.dtype) * self.scale.to(x.dtype))
+
+def eight_bits():
+    return Scaled(), torch.randn(5, 8)
+
+def converting():
+    model = nn.Sequential(nn.Linear(8, 8).double(), nn.Linear(8, 8))
+    for layer, dtype in zip(model, (torch.float64, torch.float32)):
+        layer.register_forward_pre_hook(lambda module, args, dtype=dtype: tuple(arg.to(dtype) for arg in args))
+    return model, torch.randn(5, 8, dtype=torch.float64)
 
 def no_parameters():
     return nn.ReLU(), torch.ones(4, 3, dtype=torch.float64)
@@ -97,6 +116,24 @@ def test_only_the_main_dtype_is_cast_and_a_sentence_says_so(models: str) -> None
     assert dtypes(wide.model) == {torch.float32}
     assert wide.dtype == "float32"
     make_step(wide)(0)
+
+
+def test_weights_of_eight_bits_have_no_complex_dtype(models: str) -> None:
+    assert build(f"{models}:eight_bits", mode="inference").dtype == "mixed"
+    built = build(f"{models}:eight_bits", mode="inference", dtype="bfloat16")
+    assert built.cast == "cast 1 tensor from float8_e4m3fn to bfloat16; 2 of float32 stay as they are"
+    make_step(built)(0)
+
+
+def test_a_model_that_fails_with_another_dtype_is_told_to_leave_it_out(models: str) -> None:
+    make_step(build(f"{models}:converting", mode="inference"))(0)
+    built = build(f"{models}:converting", mode="inference", dtype="float16")
+    with pytest.raises(WorkloadError, match=r"a step of .* failed") as failure:
+        make_step(built)(0)
+    assert failure.value.hint == (
+        "leave out --dtype, without which the model may run: "
+        "it cast 3 tensors from float64 to float16; 2 of float32 stay as they are"
+    )
 
 
 def test_integer_buffers_make_no_model_mixed() -> None:
