@@ -21,7 +21,7 @@ from statsnet.errors import ModelError, StatsNetError
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.joining import Variant
 from statsnet.workloads import Step
-from statsnet.workloads.held_state import COUNTS
+from statsnet.workloads.held_state import PLAIN
 
 MOST_STEPS = 40
 """So many steps are looked at: what happens in every 20th is averaged exactly, and what happens less often than in
@@ -181,7 +181,7 @@ def plain_values(step: Step) -> list[Any]:
     parts = step.optimizer.parts if step.optimizer else ()
     held = [*step.renewal.held_values(), *itertools.chain.from_iterable(map(_attributes, parts))]
     inner = itertools.chain.from_iterable(_attributes(value) for value in held if _is_users(value))
-    return [entry for value in [*held, *inner] for entry in _entries(value) if isinstance(entry, COUNTS)]
+    return [entry for value in [*held, *inner] for entry in _entries(value) if isinstance(entry, PLAIN)]
 
 
 def _attributes(holder: Any) -> list[Any]:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     import torch
 
 NOT_THERE = object()
-COUNTS = (int, float, str)
-"""A number or a word may count steps."""
+PLAIN = (int, float, str)
+COUNTS = (int, str)
+"""A whole number or a word may count steps. A fraction is a rate that decays, or a time."""
 
 _OF_WRAPPERS = "__composable_api_state_key"
 """Under such names fully_shard and others of torch's wrappers keep the parameters that they hand out."""
@@ -42,7 +43,7 @@ class HeldState:
         return {
             place: state_of(value, seen)
             for place, value in there
-            if _may_change(value) or _is_users(value) or is_count(value)
+            if _may_change(value) or _is_users(value) or _holds_only(value, PLAIN)
         }
 
     def values(self) -> list[Any]:
@@ -67,18 +68,22 @@ def _snapshot(value: Any) -> Snapshot:
 
 
 def is_count(value: Any) -> bool:
-    """Whether it may count steps: a number, a word, or an object of a class of one's own that holds only such."""
-    if isinstance(value, COUNTS):
+    """Whether it may count steps: a whole number, a word, or an object of a class of one's own that holds only such."""
+    return _holds_only(value, COUNTS)
+
+
+def _holds_only(value: Any, kinds: tuple[type, ...]) -> bool:
+    if isinstance(value, kinds):
         return True
     is_own = not isinstance(value, type) and is_own_class(type(value))
-    return is_own and all(isinstance(inner, COUNTS) for inner in (attributes_of(value) or {}).values())
+    return is_own and all(isinstance(inner, kinds) for inner in (attributes_of(value) or {}).values())
 
 
 def _is_of_interest(value: Any) -> bool:
     """Of what lies outside of modules: what people's own code may change from step to step."""
     if isinstance(value, list | dict | tuple | set | deque) and len(value) > MANY:
         return False
-    return _may_change(value) or isinstance(value, COUNTS) or is_own_class(type(value))
+    return _may_change(value) or isinstance(value, PLAIN) or is_own_class(type(value))
 
 
 def _may_change(value: Any) -> bool:

@@ -1,4 +1,5 @@
-"""What a model's code keeps outside of its modules: in globals of its files, in classes, functions and closures.
+"""What a model's code keeps outside of its modules: in globals of its files, in classes, closures and functions, whose
+defaults may be lists that grow.
 
 Only names that the code itself reads or writes are looked at, and only code of people's own: libraries keep tables that
 are no state of a step.
@@ -101,7 +102,8 @@ class _Search:
         places: list[Place] = [(self._cells.setdefault(id(cell), Cell(cell)), "contents") for cell in cells]
         if file is not None and vars(file) is function.__globals__:
             places += [(file, name) for name in names if name in vars(file)]
-        places += [(function, name) for name in vars(function)]
+        defaults = [name for name in ("__defaults__", "__kwdefaults__") if getattr(function, name)]
+        places += [(function, name) for name in (*vars(function), *defaults)]
         for holder, name in places:
             value = getattr(holder, name)
             self.places[holder, name] = None

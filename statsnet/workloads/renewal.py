@@ -1,7 +1,7 @@
 """What a step changes of its inputs and of its model's own state, put back before the next step.
 
 A step that appends to a cache, pops a batch or lets a state decay would otherwise be another step each time. Where the
-state makes each n-th step another one, it goes on from step to step and is put back after `lap` steps. Single numbers
+state makes each n-th step another one, it goes on from step to step and is put back after `lap` steps. Whole numbers
 and words, which mostly count steps, go on too, but where steps then grow without an end (`puts_counts_back`). Whether
 steps change their inputs shows when each input is first used, and what they change of the state in the first two steps:
 nothing is copied afterwards if they change nothing.
@@ -63,7 +63,7 @@ class Renewal:
 
     @property
     def changes_state(self) -> bool:
-        """Whether steps change what the model holds beside its parameters, single numbers and words aside."""
+        """Whether steps change what the model holds beside its parameters, whole numbers and words aside."""
         return bool(self._kept)
 
     @property
@@ -73,7 +73,7 @@ class Renewal:
 
     @property
     def counts_steps(self) -> bool:
-        """Whether steps change single numbers or words that the model holds."""
+        """Whether steps change whole numbers or words that the model holds."""
         return bool(self._counts)
 
     def held_values(self) -> list[Any]:

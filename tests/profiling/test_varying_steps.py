@@ -15,11 +15,13 @@ import torch
 from changing_models import (
     WIDTH,
     counting,
+    decaying,
     filled,
     growing_attribute,
     growing_cache,
     growing_class,
     growing_closure,
+    growing_default,
     growing_episode,
     growing_from_a_number,
     growing_function,
@@ -59,7 +61,7 @@ def profiled(factory: Callable[..., Any], mode: str = "inference", device: str =
 @pytest.mark.parametrize("factory", [
     growing_cache, popped_list, popped_dict, growing_state, growing_list, growing_from_a_number, growing_attribute,
     growing_episode, growing_place, growing_in_inference_mode, growing_global, growing_closure, growing_class,
-    growing_function,
+    growing_function, growing_default, decaying,
 ])  # fmt: skip
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mode: str) -> None:
@@ -98,6 +100,13 @@ def test_an_input_s_gradient_is_that_of_its_step() -> None:
         step(index)
         gradients.append(step.built.inputs[0][0][0].grad)
     assert torch.allclose(gradients[1], gradients[2], atol=0.01)
+
+
+def test_a_rate_that_decays_is_that_of_the_first_steps() -> None:
+    found = profiled(decaying)
+    (product,) = (c for c in found.signature.clusters if c.op == "aten.addmm.default")
+    assert product.flops == 2 * 9 * WIDTH * WIDTH
+    assert any("changes its own state" in note for note in found.notes)
 
 
 def test_inputs_that_only_some_steps_change_are_renewed_too() -> None:

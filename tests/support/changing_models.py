@@ -277,6 +277,24 @@ def growing_function() -> Any:
     return Calls(lambda self, x: self.linear(grown(x))), (torch.randn(1, WIDTH),)
 
 
+def growing_default() -> Any:
+    def run(self: Any, x: torch.Tensor, seen: list[torch.Tensor] = [torch.zeros(8, WIDTH)]) -> torch.Tensor:  # noqa: B006, B008
+        seen.append(x)
+        return self.linear(torch.cat(seen))  # type: ignore[no-any-return]
+
+    return Calls(run), (torch.randn(1, WIDTH),)
+
+
+def decaying() -> Any:
+    """A rate of the model's own: after twenty steps hardly a row is left."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.rate *= 0.9
+        return self.linear(x[: round(10 * self.rate)])  # type: ignore[no-any-return]
+
+    return Calls(run, rate=1.0), (torch.randn(10, WIDTH),)
+
+
 def filled(by: str = "attribute") -> Any:
     """A cache of twenty places and the number of the next, which is a plain one. It fails when it is full."""
 
