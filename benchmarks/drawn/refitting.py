@@ -6,6 +6,7 @@ Only for a model that has failed with all that is known of its library: each try
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import time
 from collections import deque
@@ -23,6 +24,9 @@ MOST_S = 20.0
 
 MOST_STARTS = 6
 """Inputs that a model refused, from which others are made."""
+
+MOST_VALUES = 20_000_000
+"""Of a tensor. One that should be larger is not tried: it would take longer than all others, or all memory."""
 
 _TOKENS = 16
 _NARROWEST = 40
@@ -136,7 +140,7 @@ def _changed(given: Mapping[str, Any], error: str) -> Iterator[dict[str, Any]]:
         name = max(tensors, key=lambda n: tensors[n].numel())
         shape = tensors[name].shape
         sides = max(1, min(len(shape) - 2, 2))
-        yield {**given, name: _filled(tensors[name], [*shape[:-sides], *(_LARGER * n for n in shape[-sides:])])}
+        yield from _with_shape(given, name, [*shape[:-sides], *(_LARGER * n for n in shape[-sides:])])
     if "same dtype" in error or "expected scalar type" in error or "Expected tensor for argument" in error:
         for name, value in sorted(tensors.items(), key=lambda item: item[1].is_floating_point()):
             yield {**given, name: value.long() if value.is_floating_point() else value.float()}
@@ -158,7 +162,7 @@ def _resized(
                 found.append((True, 0, name, axis, size + wanted - had))
     for _, _, name, axis, size in sorted(found):
         shape = [*tensors[name].shape]
-        yield {**given, name: _filled(tensors[name], [*shape[:axis], size, *shape[axis + 1 :]])}
+        yield from _with_shape(given, name, [*shape[:axis], size, *shape[axis + 1 :]])
 
 
 def _with_axes(
@@ -171,7 +175,13 @@ def _with_axes(
             continue
         more = [1] * (wanted - len(shape))
         for changed in ([*shape[:2], *more, *shape[2:]], [shape[0], *more, *shape[1:]]) if more else (shape[:wanted],):
-            yield {**given, name: _filled(tensor, changed)}
+            yield from _with_shape(given, name, changed)
+
+
+def _with_shape(given: Mapping[str, Any], name: str, shape: list[int]) -> Iterator[dict[str, Any]]:
+    """The inputs with one tensor of this shape, unless that is too large."""
+    if math.prod(shape) <= MOST_VALUES:
+        yield {**given, name: _filled(given[name], shape)}
 
 
 def _filled(like: torch.Tensor, shape: list[int]) -> torch.Tensor:

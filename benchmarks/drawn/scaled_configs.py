@@ -95,7 +95,7 @@ class Scale:
             if value is None:
                 value = _ASKED_FOR.get(each.name)
                 if value is None and self.filled:
-                    value = _head_dim(config) if each.name == "head_dim" else _LEFT_OPEN.get(each.name)
+                    value = _left_open(each.name, config, self.layers)
             scaled = self._scaled(each.name, value)
             if was_given or scaled != default:
                 yield each.name, scaled
@@ -154,9 +154,14 @@ def _residual_network(stages: Sequence[int]) -> Any:
     return ResNetConfig(**sizes | {"out_indices": list(stages)})
 
 
-def _head_dim(config: Any) -> int | None:
+def _left_open(name: str, config: Any, layers: int) -> Any:
+    """A value for a field that a configuration leaves open, from its other fields where it follows from them."""
     width, heads = (getattr(config, name, None) for name in ("hidden_size", "num_attention_heads"))
-    return width // heads if isinstance(width, int) and isinstance(heads, int) else None
+    if name == "head_dim":
+        return width // heads if isinstance(width, int) and isinstance(heads, int) else None
+    if name == "num_key_value_heads":
+        return heads
+    return ["full_attention"] * layers if name == "layer_types" else _LEFT_OPEN.get(name)
 
 
 def _default(each: Any) -> Any:

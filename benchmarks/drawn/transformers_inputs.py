@@ -131,7 +131,9 @@ def _with_pictures(model: Any, expected: Expected, words: torch.Tensor, side: tu
     taken = inspect.signature(model.forward).parameters
     if mark is None or features_of is None or "input_ids" not in taken:
         return
+    needed = _needed(features_of, expected, words, side)
     for picture in _pictures(expected, len(words), side):
+        picture = needed | picture
         try:
             with torch.no_grad():
                 made = features_of(**picture)
@@ -145,6 +147,13 @@ def _with_pictures(model: Any, expected: Expected, words: torch.Tensor, side: tu
         if "mm_token_type_ids" in taken:
             given["mm_token_type_ids"] = (ids == mark).long()
         yield {name: value for name, value in given.items() if name in taken}
+
+
+def _needed(function: Any, expected: Expected, words: torch.Tensor, side: tuple[int, int]) -> Given:
+    """What the function does not run without, by name."""
+    known = arguments(function, _named(expected, words, side), all_needed=False)
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in known.items() if parameters[name].default is inspect.Parameter.empty}
 
 
 def _pictures(expected: Expected, batch: int, side: tuple[int, int]) -> Iterator[Given]:
@@ -189,9 +198,12 @@ def _more(model: Any, expected: Expected, words: torch.Tensor, side: tuple[int, 
     options: list[Given] = [
         {"input_ids": words, "use_cache": False},
         {"past_values": torch.randn(batch, expected.steps, expected.series)},
+        _with_times(model.config, batch),
         {"input_ids": words, "visual_feats": torch.randn(batch, 4, 2048), "visual_pos": torch.rand(batch, 4, 4)},
         {"pixel_values": pairs},
+        {"input_ids": words, "pixel_values": pairs},
         {"pixel_values": patches, "grid_thw": grid},
+        {"pixel_values": patches, "image_grid_thw": grid},
         {"hidden_states": patches, "grid_thw": grid},
         _at_places(expected, batch, "pixel_position_ids"),
         *({mask: heard, **of} for mask in _MASKS for of in _heard(spectrum)),
@@ -203,6 +215,20 @@ def _more(model: Any, expected: Expected, words: torch.Tensor, side: tuple[int, 
         if given.keys() <= taken.keys():
             yield given
     yield arguments(model.forward, _named(expected, words, side), all_needed=False)
+
+
+def _with_times(config: Any, batch: int) -> Given:
+    """Numbers to be forecast, those before them that a model looks back to, and what is known of each one's time."""
+    ahead = getattr(config, "prediction_length", None) or 1
+    behind = (getattr(config, "context_length", None) or ahead) + max(getattr(config, "lags_sequence", None) or [0])
+    known = getattr(config, "num_time_features", 0)
+    return {
+        "past_values": torch.randn(batch, behind),
+        "past_time_features": torch.randn(batch, behind, known),
+        "past_observed_mask": torch.ones(batch, behind),
+        "future_values": torch.randn(batch, ahead),
+        "future_time_features": torch.randn(batch, ahead, known),
+    }
 
 
 _MASKS = ("input_features_mask", "attention_mask", "audio_mel_mask", "padding_mask")
