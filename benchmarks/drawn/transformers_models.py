@@ -75,6 +75,7 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
 
     makes = [partial(model, True, False), partial(model, False, False)]
     if tiny:
+        makes.insert(1, partial(model, False, True))
         makes = [partial(model, True, True), *(partial(scaled, *scale) for scale in _SCALES), *makes]
     return first_that_runs(
         name,
