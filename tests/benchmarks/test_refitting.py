@@ -116,3 +116,12 @@ def test_a_model_is_too_large_before_all_of_it_is_built(monkeypatch: pytest.Monk
         first_that_runs("any", [ReadsValues], lambda model: [{}])
     assert "it has over 0 million parameters" in caught.value.cause
     assert nn.Module.register_parameter.__module__ == "torch.nn.modules.module"
+
+
+def test_inputs_that_would_be_huge_are_not_made() -> None:
+    def refuses(input: torch.Tensor) -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied (2x5 and 1000000000x2)")
+
+    model = nn.Module()
+    model.forward = refuses  # type: ignore[method-assign]
+    assert refitted(model, [{"input": noise(2, 5)}], batch=2) is None

@@ -56,3 +56,10 @@ def test_what_a_configuration_leaves_open_is_filled_where_that_is_asked_for() ->
     small = Scale(divisor=8, layers=2, filled=True).of(large)
     assert (small.n_routed_experts, small.num_experts_per_tok) == (4, 2)
     assert small.moe_intermediate_size % 8 == 0
+
+
+def test_key_value_heads_and_kinds_of_layers_that_are_left_open_are_those_of_plain_attention() -> None:
+    filled = Scale(divisor=8, layers=2, filled=True)
+    config = filled.of(transformers.NemotronConfig())
+    assert config.num_key_value_heads == config.num_attention_heads > 1
+    assert filled.of(transformers.Lfm2MoeConfig()).layer_types == ["full_attention"] * 2
