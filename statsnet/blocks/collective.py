@@ -61,8 +61,8 @@ class Collective(nn.Module):
     a `receive` the second. The first gathers and scatters.
 
     It belongs to a `phase` of the step. It begins once so many towers of the phase have run (`after`), and the step
-    waits for it once some more have (`until`). In the backward pass, towers run from the last to the first. The numbers
-    are zeros: sums of others would grow from step to step.
+    waits for it once so many in all have (`until`). In the backward pass, towers run from the last to the first. The
+    numbers are zeros: sums of others would grow from step to step.
     """
 
     def __init__(

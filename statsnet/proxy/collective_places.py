@@ -13,6 +13,9 @@ from statsnet.signatures.documents import SpecCollective
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
 
+FORWARD_SHARE = 1 / 3
+"""Of a trained tower's time: for one product of a forward pass, a backward pass has two."""
+
 PLACE_COUNTS = 0.1
 """How much it counts that a collective begins at another place, against that more or less is computed beside it: what
 is computed makes the difference, and not all towers are short."""
@@ -24,7 +27,7 @@ def collective_configs(
     """Constructor arguments of each collective, in order: one that begins when half of its phase is computed begins
     after so many towers as take half of the phase's time."""
     phases = PHASES if training else PHASES[:1]
-    ends = {phase: _ends_of_towers(towers, phase) for phase in phases}
+    ends = {phase: _ends_of_towers(towers, phase, training) for phase in phases}
     configs: list[Config] = []
     for c in collectives:
         after, until = _nearest(c.begins_at, c.awaited_at, ends[c.phase])
@@ -41,17 +44,23 @@ def collective_configs(
     return sorted(configs, key=lambda c: (PHASES.index(c["phase"]), c["after"]))
 
 
-def _ends_of_towers(towers: Sequence[Tower], phase: str) -> Numbers:
+def _ends_of_towers(towers: Sequence[Tower], phase: str, training: bool) -> Numbers:
     """When each tower of a phase ends, after a 0, as shares of the phase. Of those without a known time all take as
-    long. Operators in the backward pass run before its other towers, which run from the last to the first."""
+    long. Operators by themselves have one pass, others in training both. Operators in the backward pass run before its
+    other towers, which run from the last to the first."""
     shares = [1.0 if t.purpose is None else t.purpose.step_share for t in towers]
     pairs = list(zip(towers, shares, strict=True))
     if phase == "forward":
-        each = [0.0 if t.in_backward else share for t, share in pairs]
+        of_both = FORWARD_SHARE if training else 1.0
+        each = [0.0 if t.in_backward else share * (1.0 if _has_one_pass(t) else of_both) for t, share in pairs]
     else:
         each = [share for t, share in pairs if t.in_backward]
-        each += [share for t, share in reversed(pairs) if not t.is_operator]
+        each += [(1 - FORWARD_SHARE) * share for t, share in reversed(pairs) if not _has_one_pass(t)]
     return np.concatenate([[0.0], np.cumsum(each)]) / (sum(each) or 1.0)
+
+
+def _has_one_pass(tower: Tower) -> bool:
+    return tower.blocks[0].kind == "operator"
 
 
 def _nearest(begin: float, end: float, ends: Numbers) -> tuple[int, int]:

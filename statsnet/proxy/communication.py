@@ -29,26 +29,30 @@ class Exchange:
     """The collectives of one phase of a step, while its towers run. A process that is alone leaves them out."""
 
     def __init__(self, proxy: Proxy, phase: str) -> None:
-        self.left = [c for c in proxy.collectives if c.phase == phase] if processes() > 1 else []
+        self.left = [c for c in proxy.collectives if c.phase == phase][::-1] if processes() > 1 else []
         self.running: list[tuple[int, Any]] = []
 
     def after(self, towers: int) -> None:
-        """So many towers have run: wait for what is awaited by now, begin what begins now."""
-        if not self.left and not self.running:
-            return
-        begin = time.perf_counter()
-        self.wait(towers)
-        while self.left and self.left[0].after <= towers:
-            collective = self.left.pop(0)
-            self.running.append((collective.until, collective.start()))
-            self.wait(towers)
-        WAITS.append(time.perf_counter() - begin)
+        """So many towers have run."""
+        if self.left or self.running:
+            self.exchange(towers)
 
-    def wait(self, towers: int) -> None:
+    @torch.compiler.disable  # a compiler cannot read what moves data
+    def exchange(self, towers: int) -> None:
+        """Wait for what is awaited once so many towers have run, and begin what begins then."""
+        begin = time.perf_counter()
         for until, work in self.running:
             if until <= towers:
                 work.wait()
         self.running = [(until, work) for until, work in self.running if until > towers]
+        while self.left and self.left[-1].after <= towers:
+            collective = self.left.pop()
+            work = collective.start()
+            if collective.until <= towers:
+                work.wait()
+            else:
+                self.running.append((collective.until, work))
+        WAITS.append(time.perf_counter() - begin)
 '''
 
 BACKWARD_EXCHANGE = Template('''\

@@ -13,8 +13,17 @@ from statsnet.blocks import KINDS
 from statsnet.blocks.base import with_tuples
 from statsnet.blocks.operator import OperatorKind
 from statsnet.signatures.documents import Characteristic, Distances, Fit, ProxySpec, SpecBlock, Uncovered
+from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.products import Product
-from statsnet.signatures.rounding import PRIVATE_DIGITS, SMALL, binned_size, in_steps, is_of_bins, rounded
+from statsnet.signatures.rounding import (
+    PLACE_DIGITS,
+    PRIVATE_DIGITS,
+    SMALL,
+    binned_size,
+    in_steps,
+    is_of_bins,
+    rounded,
+)
 from statsnet.signatures.simulation import LeftOut, SimulationFit
 
 D = TypeVar("D", bound=Distances)
@@ -58,6 +67,11 @@ def fingerprints_in(spec: ProxySpec, fit: Fit) -> list[str]:
         found.append("simulation.layers[].unscaled: a size of a private member's layer is exact")
     if any(x.macs_share != rounded(x.macs_share, PRIVATE_DIGITS) for x in layers):
         found.append(f"simulation.layers[].macs_share: it has more than {PRIVATE_DIGITS} digits")
+    collectives = spec.collectives or ()
+    if any(round(share, PLACE_DIGITS) != share for c in collectives for share in (c.begins_at, c.awaited_at)):
+        found.append(f"collectives[]: a place has more than {PLACE_DIGITS} digits")
+    if any(abs(c.nbytes - rounded(c.nbytes, PRIVATE_DIGITS)) > ITEM_SIZE.get(c.dtype, 4) for c in collectives):
+        found.append(f"collectives[].elements: their bytes have more than {PRIVATE_DIGITS} digits")
     return found + [
         f"towers[].blocks[].config: the size {size} of a {kind} block cannot come from a coarse signature"
         for kind, size in dict.fromkeys(_exact_sizes(spec))

@@ -107,10 +107,10 @@ class SpecTower:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecCollective:
     """`count` equal collectives. The larger side of each, what a process sends or what it receives, has `elements`. It
-    begins once a share of its phase is computed (`begins_at`), and the step waits for it after another one
-    (`awaited_at`). So many processes share one in the suite (`group_size`). With a `group_stride` these were not all of
-    the suite's: their ranks were so far apart, and a proxy makes such groups. Without one, all processes that run a
-    proxy share it. A barrier has no elements."""
+    begins once a share of its phase is computed (`begins_at`), and the step waits for it once a share that is as large
+    or larger is (`awaited_at`). So many processes share one in the suite (`group_size`). With a `group_stride` these
+    were not all of the suite's: their ranks were so far apart, and a proxy makes such groups. Without one, all
+    processes that run a proxy share it. A barrier has no elements."""
 
     operation: Name
     elements: Annotated[int, Meta(ge=0, le=LARGEST_INT)]
@@ -121,6 +121,10 @@ class SpecCollective:
     group_size: Annotated[int, Meta(ge=2, le=MOST_PROCESSES)] | None = field(default=None, metadata=IF_KNOWN)
     group_stride: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = field(default=None, metadata=IF_KNOWN)
     count: Annotated[int, Meta(ge=1, le=10_000)] = 1
+
+    def __post_init__(self) -> None:
+        if self.begins_at > self.awaited_at:
+            raise ValueError("it has a collective that is awaited before it begins")
 
     @property
     def nbytes(self) -> int:
@@ -164,7 +168,7 @@ class ProxySpec:
     towers: Annotated[tuple[SpecTower, ...], Meta(min_length=1, max_length=10_000)]
     level: Level | None = field(default=None, metadata=IF_KNOWN)
     simulation: Simulation | None = field(default=None, metadata=IF_KNOWN)
-    collectives: Annotated[tuple[SpecCollective, ...], Meta(max_length=10_000)] | None = field(
+    collectives: Annotated[tuple[SpecCollective, ...], Meta(max_length=MOST_COLLECTIVES)] | None = field(
         default=None, metadata=IF_KNOWN
     )
 
@@ -173,6 +177,8 @@ class ProxySpec:
             raise ValueError(f"its blocks hold more than {MOST_PARTS} numbers")
         if sum(c.count for c in self.collectives or ()) > MOST_COLLECTIVES:
             raise ValueError(f"it has more than {MOST_COLLECTIVES} collectives")
+        if self.mode == "inference" and any(c.phase == "backward" for c in self.collectives or ()):
+            raise ValueError("it has collectives in the backward pass of an inference step")
         if self.simulation is None:
             if self.budget_s is None:
                 raise ValueError("'budget_s' is null, which only a proxy for simulators may have")

@@ -10,6 +10,9 @@ from typing import Any
 SMALL = 16
 """Integers among an operator's arguments up to this size are windows, steps, axes and choices. They stay."""
 
+PLACE_DIGITS = 4
+"""Of a collective's place in its phase, as a share of it."""
+
 PRIVATE_DIGITS = 3
 """Of times and rates of private members, in a proxy's folder."""
 

@@ -29,7 +29,7 @@ from statsnet.signatures.computing import computing_share, exposed_s
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, SpecCollective
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.operators import ITEM_SIZE, REAL, dtype_of
-from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
+from statsnet.signatures.rounding import PLACE_DIGITS, PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.signatures.target_cluster import TargetCluster
 
@@ -73,11 +73,14 @@ class AskedCollective:
 def asked_collectives(target: Target) -> list[AskedCollective]:
     """All that move data, and barriers. What sends and receives in one call counts as both."""
     members = {m.name: m for m in target.members}
-    spans = {m.name: _phase_spans([c for c in target.clusters if c.member == m.name]) for m in target.members}
-    asked: list[AskedCollective] = []
+    wanted = [c for c in target.clusters if is_collective(c.op) and group_size(c) != 1]
+    clusters: dict[str, list[TargetCluster]] = {c.member: [] for c in wanted}
     for cluster in target.clusters:
-        if not is_collective(cluster.op) or group_size(cluster) == 1:
-            continue
+        if cluster.member in clusters:
+            clusters[cluster.member].append(cluster)
+    spans = {name: _phase_spans(own) for name, own in clusters.items()}
+    asked: list[AskedCollective] = []
+    for cluster in wanted:
         whole = _asked(cluster, members[cluster.member], spans[cluster.member])
         both = ("send", "receive") if whole.operation == "send_receive" else ()
         asked += [replace(whole, operation=o, nbytes=whole.nbytes / 2) for o in both] or [whole]
@@ -140,8 +143,6 @@ def _overlap(member: TargetMember) -> float:
 AWAITED_AT_END = 0.9
 """Calls whose process computes for a larger share of their time are waited for at the phase's end."""
 
-PLACE_DIGITS = 3
-
 
 def placed_collectives(
     target: Target, step_s: float, *, asked: Sequence[AskedCollective] | None = None, beside: float = 1.0
@@ -187,11 +188,12 @@ def _placed(
     most = max(part, key=lambda owed: owed.asked.nbytes * owed.calls).asked
     phase = most.phase if is_training else "forward"
     nbytes = math.fsum(o.asked.nbytes * o.calls for o in part)
-    calls = math.fsum(o.calls for o in part)
     time_s = math.fsum(o.asked.time_s * o.calls for o in part)
     beside_s = math.fsum(o.asked.overlap * o.asked.time_s * o.calls for o in part)
     share = min(beside * beside_s / computing_s[phase], 1.0) if computing_s[phase] > 0 else 0.0
-    begin = min(math.fsum(o.place * o.calls for o in part) / calls, 1 - share)
+    there = [o for o in part if o.asked.phase == phase or not is_training]
+    place = math.fsum(o.place * o.calls for o in there) / math.fsum(o.calls for o in there)
+    begin = min(place, 1 - share)
     end = 1.0 if beside_s > AWAITED_AT_END * time_s else begin + share
     nbytes = rounded(nbytes, PRIVATE_DIGITS) if is_private else nbytes
     return SpecCollective(
@@ -274,15 +276,20 @@ def communication_rows(
     exposed = None if known is None or measured is None else known.exposed_time_s / measured.latency_s
     waiting = 1 - computing_share(target)
     rows.append(row(name=WAITING, unit="share of step", target=waiting, achieved=exposed, bar=WAITING_BAR))
-    overlap = _overlap_of([(m.steps_per_s, m.measurement) for m in target.members])
-    own_overlap = _overlap_of([(1.0, measured)] if measured else [])
+    overlap = _overlap_asked(asked)
+    own_overlap = _overlap_of(measured) if measured else None
     rows.append(row(name=OVERLAP, unit="share of their time", target=overlap, achieved=own_overlap, bar=OVERLAP_BAR))
     return tuple(rows)
 
 
-def _overlap_of(steps: Sequence[tuple[float, Measurement]]) -> float | None:
+def _overlap_asked(asked: Sequence[AskedCollective]) -> float | None:
     """Share of the collectives' time, each call's from its begin to its end, in which a process computes."""
-    calls = [(n, c) for n, m in steps if m.collectives is not None for c in m.collectives.calls]
-    spent_s = math.fsum(n * c.time_s for n, c in calls)
-    exposed = math.fsum(n * min(c.exposed_time_s, c.time_s) for n, c in calls)
-    return 1 - exposed / spent_s if spent_s > 0 else None
+    spent = math.fsum(a.calls_per_s * a.time_s for a in asked)
+    return math.fsum(a.calls_per_s * a.time_s * a.overlap for a in asked) / spent if spent > 0 else None
+
+
+def _overlap_of(measured: Measurement) -> float | None:
+    """The same, of a measured network."""
+    calls = measured.collectives.calls if measured.collectives else ()
+    spent_s = math.fsum(c.time_s for c in calls)
+    return 1 - math.fsum(min(c.exposed_time_s, c.time_s) for c in calls) / spent_s if spent_s > 0 else None

@@ -35,10 +35,8 @@ def confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, p
             break
         runs = range(effort.round_processes, effort.round_processes + processes)
         try:
-            measurement, made = (
-                measured_at_pace(best.source, best.towers, runs, known.costs, problem, earlier=known.paces),
-                processes,
-            )
+            measurement = measured_at_pace(best.source, best.towers, runs, known.costs, problem, earlier=known.paces)
+            made = processes
         except MeasurementError as error:
             setup.note(f"the fit is that of the processes that chose it, for later ones failed: {last_line(error)}")
             break
@@ -60,13 +58,14 @@ def measured_at_pace(
 ) -> NetworkMeasurement:
     """A network at the usual pace of its blocks, of its own processes and `earlier` ones. In a single process the
     reference network tells the machine's speed only roughly: a neighbour slows it down more than other networks, or
-    less. In all together it is right, as it is for the members: blocks that run faster in a network than alone, where
-    nothing of theirs was in the caches, do so in every process."""
+    less. We take it to be right in all together, as for the members: blocks that run faster in a network than alone,
+    where nothing of theirs was in the caches, do so in every process. A single process cannot tell the two apart, so a
+    pace of 1 counts as one more."""
     measurement = problem.bench.measure_network(source, runs, problem.speed)
     if problem.speed.is_steady:
         return measurement
     paces = tuple(costs.pace(towers, run) for run in measurement.blocks)
-    usual = median((*earlier, *paces))
+    usual = median((1.0, *earlier, *paces))
     return replace(measurement.at_pace([pace / usual for pace in paces]), paces=paces)
 
 

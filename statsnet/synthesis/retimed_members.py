@@ -21,7 +21,7 @@ from statsnet.synthesis.bench import BenchSetup, Kept
 from statsnet.synthesis.machine_speed import MachineSpeed, reference_work
 
 RETIMED_PROCESSES = 3
-"""About this many for all members together: with only one, its memory placement would decide."""
+"""About this many for all members together: with only one for a single member, its memory placement would decide."""
 
 DEADLINE_SHARE = 1 / 4
 """Of the time that is left, at most this much goes to timing members again."""
@@ -116,8 +116,8 @@ class RetimedMembers:
         }
 
     def _chosen(self, due: Sequence[TargetMember]) -> list[TargetMember]:
-        """Those that are worth timing; of members whose times are kept from an earlier mix, no others if these are most
-        of this one."""
+        """Those that are worth timing. If members whose times are kept from an earlier mix are a half of this one, no
+        others."""
         kept = [m for m in due if self._has_all_time() and self._is_kept(m)]
         if math.fsum(m.weight for m in kept) >= KEPT_SHARE * math.fsum(m.weight for m in due):
             return kept
@@ -179,7 +179,7 @@ class RetimedMembers:
         )
 
 
-KEPT_SHARE = 1 / 3
+KEPT_SHARE = 1 / 2
 """So much of a mix's weight must be of members whose times are kept, that no others are timed for it."""
 
 RETIMED_S = (1.2, 3.0)

@@ -10,7 +10,7 @@ from statsnet.signatures.documents import Characteristic, ProxySpec
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import Bench, Unmeasured
-from statsnet.synthesis.collectives import OVERLAP, WAITING, communication_rows, placed_collectives
+from statsnet.synthesis.collectives import OVERLAP, OVERLAP_BAR, WAITING, communication_rows, placed_collectives
 
 MOST_TRIES, TRYING_S = 4, 60.0
 """At most so many networks are measured, each if those before took less than so many seconds in all."""
@@ -33,7 +33,7 @@ class Together:
         return next((row for row in self.rows if row.name == OVERLAP), None)
 
     @property
-    def missed_by(self) -> float:
+    def worst_miss(self) -> float:
         """How many times the bar its waiting or its overlap is off, whichever is more; 0 if they were not measured."""
         shares = [row for row in self.rows if row.name in (WAITING, OVERLAP)]
         errors = [abs(row.missed_by) / row.bar for row in shares if row.missed_by is not None and row.bar]
@@ -42,21 +42,21 @@ class Together:
 
 def with_collectives(spec: ProxySpec, whole: Target, step_s: float, bench: Bench, *, tries: int) -> Together:
     """The network of a spec with collectives that overlap with computation and are waited for as those of the `whole`
-    target, as nearly as the best of so many `tries` of MOST_TRIES; `step_s` is how long its step should take. A
-    collective may take longer or shorter in it than in the suite, so the first try may compute too much beside it, or
+    target, as nearly as the best of at most so many `tries`, or MOST_TRIES; `step_s` is how long its step should take.
+    A collective may take longer or shorter in it than in the suite, so the first try may compute too much beside it, or
     too little."""
     begin_s, beside = time.monotonic(), 1.0
     best = tried = _tried(spec, whole, step_s, bench, beside=beside)
     for _ in range(min(tries, MOST_TRIES) - 1):
         change = _change(tried.overlap)
-        if tried.missed_by <= 1 or change is None or time.monotonic() - begin_s > TRYING_S:
+        if change is None or time.monotonic() - begin_s > TRYING_S or bench.setup.deadline.passed:
             break
         beside *= change
         again = _tried(spec, whole, step_s, bench, beside=beside)
         if again.unmeasured or again.spec.id == tried.spec.id:
             break
         tried = again
-        best = min(best, tried, key=lambda t: t.missed_by)
+        best = min(best, tried, key=lambda t: t.worst_miss)
     return best
 
 
@@ -80,8 +80,10 @@ def _measured(spec: ProxySpec, whole: Target, bench: Bench) -> Measurement | Unm
 
 
 def _change(overlap: Characteristic | None) -> float | None:
-    """By what to multiply what is computed beside collectives; None if nothing can be told."""
+    """By what to multiply what is computed beside collectives; None if that is right, or nothing can be told."""
     if overlap is None or overlap.achieved is None or not overlap.target:
+        return None
+    if abs(overlap.achieved - overlap.target) <= OVERLAP_BAR:
         return None
     wanted = overlap.target / overlap.achieved if overlap.achieved > 0 else LARGEST_CHANGE
     return min(max(wanted, 1 / LARGEST_CHANGE), LARGEST_CHANGE)

@@ -47,14 +47,28 @@ def at(begin: float, end: float, phase: Any = "forward") -> SpecCollective:
 
 
 def test_towers_count_by_their_time() -> None:
-    """Of a half of the phase, the first tower is all; of the forward pass, what runs in the other one is nothing."""
-    towers = [taking(share, t) for share, t in zip((0.4, 0.2, 0.1, 0.1, 0.2), TOWERS, strict=True)]
+    """Of a half of the phase, the first tower is all; of the forward pass, what runs in the other one is nothing. The
+    operator's 0.1 of the step are of the backward pass alone, of the others' 0.8 two thirds are."""
+    towers = [taking(share, t) for share, t in zip((0.4, 0.1, 0.1, 0.1, 0.2), TOWERS, strict=True)]
     wanted = [at(0.0, 0.5), at(0.5, 0.5), at(0.6, 1.0), at(0.74, 1.0)]
     assert places(wanted, towers) == [(0, 1), (1, 1), (3, 5), (4, 5)]
     backward = [replace(w, phase="backward") for w in wanted]
     assert places(backward, towers) == [(0, 3), (3, 3), (4, 5), (4, 5)], "the operators first, then the last tower"
     inference = [replace(t, in_backward=False) for t in towers]
     assert places([at(0.41, 0.79)], inference, training=False) == [(1, 4)]
+
+
+def test_an_operator_by_itself_has_a_forward_pass_alone() -> None:
+    """It takes 0.3 of the step; of the tower's 0.6, the forward pass takes 0.2."""
+    towers = [taking(0.3, Tower(blocks=(MUL,))), taking(0.6, Tower(blocks=(LINEAR,)))]
+    assert places([at(0.6, 1.0)], towers) == [(1, 2)]
+    assert places([at(0.2, 0.2)], towers) == [(0, 0)]
+
+
+@pytest.mark.parametrize("change", [{"begins_at": 0.52, "awaited_at": 0.5}, {"begins_at": 0.9, "awaited_at": 0.1}])
+def test_none_is_awaited_before_it_begins(change: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="before it begins"):
+        replace(REDUCE, **change)
 
 
 def test_towers_without_known_times_take_as_long() -> None:

@@ -71,6 +71,9 @@ os._exit(0)  # at an orderly end, gloo's threads may end the process by SIGABRT
 """
 
 
+COMPILED = COUNTS.replace('network["build"]()', 'torch.compile(network["build"](), backend="aot_eager")')
+
+
 def torchrun(*command: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command]
     return subprocess.run(words, env=without_ours(), capture_output=True, text=True, timeout=600, check=False)
@@ -133,8 +136,9 @@ def test_what_is_no_collective_never_becomes_source(change: dict[str, Any], writ
         write_source("inference", TOWERS, collectives=[{**EACH[0], **change}])
 
 
-def test_two_processes_run_each_collective_once_a_step(network: Callable[..., Path]) -> None:
-    found = together(COUNTS, network("training", EACH), 2)
+@pytest.mark.parametrize("script", [COUNTS, COMPILED], ids=["as it is", "compiled"])
+def test_two_processes_run_each_collective_once_a_step(script: str, network: Callable[..., Path]) -> None:
+    found = together(script, network("training", EACH), 2)
     assert found["calls"] == {f"c10d::{op.split('.')[1]}": 2 for op in OPERATORS.values()}
     assert found["dtypes"][::2] == [f"torch.{c['dtype']}" for c in EACH[::2]]
     of_operation = {c["operation"]: found["received"][i] for i, c in enumerate(EACH)}  # after two steps

@@ -11,7 +11,7 @@ from statsnet.proxy.private_fit import fingerprints_in, without_fingerprints
 from statsnet.proxy.spec import make_spec
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.comparison import characteristics, summary
-from statsnet.signatures.documents import Fit, FitSummary, SpecMember, Uncovered
+from statsnet.signatures.documents import Fit, FitSummary, SpecCollective, SpecMember, Uncovered
 from statsnet.signatures.model import Level, Signature, WorkloadName
 from statsnet.signatures.target import Target, target_of
 
@@ -106,3 +106,19 @@ def test_a_size_that_no_coarse_member_can_have_given_is_told(level: Level, name:
     found = fingerprints_in(replace(spec, level=level, mix=(member,)), without_fingerprints(exact_fit()))
     assert found == ([f"towers[].blocks[].config: the size {size} of a linear block cannot come from a coarse "
                       "signature"] if is_told else [])  # fmt: skip
+
+
+def test_collectives_of_private_members_have_few_digits() -> None:
+    spec = make_spec(
+        WANTED, build_towers([(Placed(kind="linear", config={"rows": 8, "inputs": 8, "outputs": 8}), 1)]),
+        title="a mix", notes="", dtype="float32", seed=0, budget_s=BUDGET_S, environment={},
+    )  # fmt: skip
+    few = SpecCollective(operation="all_reduce", elements=30_750, dtype="float32", phase="forward", begins_at=0.4151,
+                         awaited_at=0.5)  # fmt: skip
+    told = without_fingerprints(exact_fit())
+    for collective, found in (
+        (few, []),
+        (replace(few, begins_at=0.41512), ["collectives[]: a place has more than 4 digits"]),
+        (replace(few, elements=30_791), ["collectives[].elements: their bytes have more than 3 digits"]),
+    ):
+        assert fingerprints_in(replace(spec, level="full", collectives=(collective,)), told) == found

@@ -41,5 +41,10 @@ def test_a_process_whose_reference_network_was_slowed_alone_is_brought_to_the_ot
     assert found.drift == pytest.approx(0.75)
 
 
+def test_a_single_process_cannot_tell_its_blocks_from_its_reference_network() -> None:
+    """Half of the difference is taken for each."""
+    assert measured([0.75]).latency_s == pytest.approx(STEP_S / (0.75 / 0.875))
+
+
 def test_a_device_that_keeps_its_speed_has_no_pace() -> None:
     assert measured([0.5], steady=True).latency_s == pytest.approx(STEP_S)

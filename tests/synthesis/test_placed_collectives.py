@@ -119,6 +119,13 @@ def test_as_much_is_computed_beside_a_call_as_in_the_suite() -> None:
     assert len(set(begins)) == 10
 
 
+def test_what_stands_for_both_phases_has_the_place_of_those_in_its_own() -> None:
+    early = replace(ASKED, calls_per_s=0.6, place=0.1)
+    late = replace(ASKED, calls_per_s=0.4, place=0.9, phase="backward")
+    (placed,) = placed_collectives(distributed(), 1.0, asked=[early, late])
+    assert (placed.phase, placed.begins_at) == ("forward", pytest.approx(0.1))
+
+
 def test_a_call_beside_computation_alone_is_awaited_at_the_end_of_its_phase() -> None:
     asked = replace(ASKED, overlap=0.99, place=0.2)
     (placed, *_) = placed_collectives(distributed(), 0.1, asked=[asked])
