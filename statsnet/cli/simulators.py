@@ -48,7 +48,6 @@ def synthesize_for_simulators(
     from statsnet.units import parse_count
 
     budget, database = parse_count(macs), ProfilesDB(profiles)
-    output.check_folder(path.parent)
     check_output(path)
     json_option.check_not_within(json_path, path)
     resolved = resolve_mix(mix, mode, database)

@@ -16,6 +16,7 @@ from statsnet.measure.at_hand import check_counters, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Stages
+from statsnet.proxy.whole_folder import check_output
 from statsnet.synthesis.effort import EFFORTS, NORMAL
 
 if TYPE_CHECKING:
@@ -165,18 +166,16 @@ def synthesize(
     check_counters(counters, device)
     if not recorded and engine == fleet.LOCAL:
         require_device(device)
-    output.check_folder(path.parent)
+    check_output(path)
     kept = search_storage.checked(storage, path, resume=resume) if searching else None
     if not recorded and engine == fleet.LOCAL:
         process.prepare_on(device)
     from statsnet.devices.make_proxy import MakeOptions
     from statsnet.measure.cache import MeasurementCache
     from statsnet.proxy.spec import write_proxy
-    from statsnet.proxy.whole_folder import check_output
     from statsnet.synthesis.problem import ProxyRequest
     from statsnet.synthesis.search import SearchLimits
 
-    check_output(path)
     json_option.check_not_within(json_path, path)
     notes: list[str] = []
     request = ProxyRequest(

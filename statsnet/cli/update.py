@@ -99,7 +99,6 @@ def update(
         require_device(device)
     check_counters(counters, device)
     path = Path(folder or proxy)
-    output.check_folder(path.parent)
     check_output(path)
     json_option.check_not_within(json_path, path)
     notes: list[str] = []

@@ -217,6 +217,13 @@ def test_a_file_in_place_of_a_proxy(failing: Callable[..., str], here: Path) -> 
     assert "cause: it is a file" in failing("run", "r.json", code=2)
 
 
+@pytest.mark.parametrize("how", [(), ("--macs", "1000")], ids=["measured", "for simulators"])
+def test_a_device_file_in_place_of_a_proxy(failing: Callable[..., str], how: tuple[str, ...]) -> None:
+    """Refused for what it is: nothing is tried beside it first, where it would be another's folder."""
+    asked = ("synthesize", "--mix", "recsys/dlrm:1", *how, "-o", "/dev/null")
+    assert "'/dev/null' is a file" in failing(*asked, code=1)
+
+
 def test_an_option_without_its_choice(failing: Callable[..., str]) -> None:
     assert "?" not in failing("coarsen", "s.json", code=2)  # click sets the choices off with tabs
 
