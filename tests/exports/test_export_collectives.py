@@ -21,7 +21,7 @@ from statsnet.exports.manifest import Communication, manifest_json
 from statsnet.exports.registry import export, write
 from statsnet.exports.subjects import manifest_of_proxy
 from statsnet.proxy.folder import open_proxy
-from statsnet.proxy.spec import make_spec, source_of
+from statsnet.proxy.spec import make_spec, pinned, source_of
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.recordings.execution_trace import read_execution_trace
 from statsnet.signatures.collectives import group_size, group_stride, is_collective
@@ -111,8 +111,8 @@ def test_one_process_has_all_of_what_is_gathered_or_scattered(operation: str, si
 def spec_with_collectives() -> ProxySpec:
     towers = [Tower(blocks=(Placed(kind="softmax", config={"shape": (9, 5), "axis": 1}),))]
     target = target_of_mix(mix_of(small_signature()))
-    return make_spec(target, towers, title="a mix", notes="", dtype="float32", seed=0, budget_s=0.01, environment={},
-                     collectives=PLACED)  # fmt: skip
+    spec = make_spec(target, towers, title="a mix", notes="", dtype="float32", seed=0, budget_s=0.01, environment={})
+    return pinned(replace(spec, collectives=PLACED))
 
 
 def test_a_proxy_s_manifest_holds_what_its_processes_send(tmp_path: Path) -> None:
