@@ -80,6 +80,14 @@ def pytest_pyfunc_call() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _denormal_numbers_are_left() -> Iterator[None]:
+    """Models that are drawn are run without them, and hypothesis asks for them."""
+    yield
+    if "benchmarks.drawn.by_name" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)
+
+
+@pytest.fixture(autouse=True)
 def _no_group_is_left() -> Iterator[None]:
     """A workload that exchanges data makes a group of processes, also of one alone, and keeps it until the process
     ends. torch refuses a second one."""

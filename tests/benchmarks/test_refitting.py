@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,13 +13,6 @@ from benchmarks.drawn import by_name
 from benchmarks.drawn.by_name import first_that_runs
 from benchmarks.drawn.refitting import refitted
 from statsnet.errors import WorkloadError
-
-
-@pytest.fixture(autouse=True)
-def _denormal_numbers() -> Iterator[None]:
-    """The others' tests have such numbers."""
-    yield
-    torch.set_flush_denormal(False)
 
 
 class Mixed(nn.Module):

@@ -30,6 +30,7 @@ def test_results_next_to_zero_are_noticed(layout: torch.memory_format) -> None:
     assert [call.denormal_share for call in calls(1.0, layout)] == [0.0, 0.0]
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_zeros_half_numbers_and_other_tensors_are_not_denormal() -> None:
     few = torch.zeros(3 * SAMPLES)
 
