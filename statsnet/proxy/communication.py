@@ -58,8 +58,8 @@ class Exchange:
 BACKWARD_EXCHANGE = Template('''\
 @contextmanager
 def exchange_in_backward(proxy: Proxy, ends: list[Tensor]) -> Iterator[Exchange]:
-    """The collectives of the backward pass around and in it. Autograd asks for the gradient of each tower's end when
-    the tower's turn comes, the last tower first.$later"""
+    """Runs the backward pass's collectives, in it and around it. Autograd asks for the gradient of each tower's end
+    when the tower's turn comes, the last tower first.$later"""
     exchange = Exchange(proxy, "backward")
     exchange.after(0)
     for towers, end in enumerate(reversed(ends), $first):
@@ -124,7 +124,7 @@ def repeats_some(collectives: Sequence[Config]) -> bool:
 
 def backward_exchange(later: bool) -> str:
     """Source that runs collectives in the backward pass; `later`: some towers run in that pass, before all others."""
-    told = " Before it run the towers IN_BACKWARD, in order."
+    told = " The towers IN_BACKWARD run before them, in order."
     return BACKWARD_EXCHANGE.substitute(first="len(IN_BACKWARD)" if later else "0", later=told if later else "")
 
 

@@ -183,12 +183,8 @@ def _training_step(placed: list[Placed], *, communicates: bool, runs_in_backward
 
 
 def _run_in_backward(communicates: bool) -> str:
-    how = (
-        {"parameter": ", exchange: Exchange", "given": "exchange"}
-        if communicates
-        else {"parameter": "", "given": "True"}
-    )
-    return step_templates.RUN_IN_BACKWARD.substitute(how)
+    parameter, given = (", exchange: Exchange", "exchange") if communicates else ("", "True")
+    return step_templates.RUN_IN_BACKWARD.substitute(parameter=parameter, given=given)
 
 
 def _imports(source: str) -> str:
@@ -297,11 +293,9 @@ def _ends(towers: list[Tower], collectives: Sequence[Config]) -> str:
         return templates.LOOP_IN_FORWARD if some_later else templates.LOOP
     ends = [f"batch[{i}]" if t.in_backward else f"through(towers[{i}], batch[{i}])" for i, t in enumerate(towers)]
     lines = [f"            {end}," for end in ends]
-    return templates.UNROLLED.substitute(
-        ends=communication.segments(lines, collectives)
-        if collectives
-        else "\n".join(["        ends = [", *lines, "        ]\n"])
-    )
+    if collectives:
+        return templates.UNROLLED.substitute(ends=communication.segments(lines, collectives))
+    return templates.UNROLLED.substitute(ends="\n".join(["        ends = [", *lines, "        ]\n"]))
 
 
 def _call(placed: Placed, count: int) -> Call:

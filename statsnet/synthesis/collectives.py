@@ -49,8 +49,8 @@ shorter than its budget (trials.STEP_TOLERANCE), and with both calls should be w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCollective:
-    """Calls of one operation and size in a second of the target. Each takes `time_s`, in which a process computes for a
-    share (`overlap`). Their mean place in what the phase computes, from 0 to 1, is `place`."""
+    """Calls of one operation and size in a second of the target. A call takes `time_s`; for the share `overlap` of that
+    its process computes. `place` is the calls' mean place in what their phase computes, from 0 to 1."""
 
     operation: str
     dtype: str
@@ -91,8 +91,7 @@ def _asked(cluster: TargetCluster, member: TargetMember, spans: Mapping[str, tup
     timed, nbytes = _timed(cluster, member), message_bytes(cluster)
     phase = _phase(cluster)
     begin, end = spans[phase]
-    per_second = 0.0 if timed is None else member.steps_per_s * timed.time_s
-    spent = cluster.time_share if timed is None else per_second
+    spent = cluster.time_share if timed is None else member.steps_per_s * timed.time_s  # in a second of the target
     place = 0.5 if timed is None else (timed.start_share - begin) / max(end - begin, 1e-9)
     return AskedCollective(
         operation=kind_of(cluster.op),

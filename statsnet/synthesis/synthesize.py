@@ -8,6 +8,7 @@ from statsnet.proxy.spec import Proxy, make_spec
 from statsnet.signatures.coverage import coverage_of
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.effort import Effort
+from statsnet.synthesis.expected_time import CONFIRMING
 from statsnet.synthesis.loads import least_times_s
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import solve_in_rounds
@@ -40,7 +41,8 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         budget_s=problem.asked_budget_s or problem.budget_s * drift,
         environment=bench.setup.environment,
     )
-    together = with_collectives(spec, whole, step_s, bench, tries=bench.setup.effort.rounds)
+    with bench.setup.stages.stage(CONFIRMING):
+        together = with_collectives(spec, whole, step_s, bench, tries=bench.setup.effort.rounds)
     achieved = target_of(signature)
     tried = least_times_s(load.scale_times(drift) for load in problem.costs.loads())
     return Proxy(

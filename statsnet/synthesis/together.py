@@ -41,10 +41,10 @@ class Together:
 
 
 def with_collectives(spec: ProxySpec, whole: Target, step_s: float, bench: Bench, *, tries: int) -> Together:
-    """The network of a spec with collectives that overlap with computation and are waited for as those of the `whole`
-    target, as nearly as the best of at most so many `tries`, or MOST_TRIES; `step_s` is how long its step should take.
-    A collective may take longer or shorter in it than in the suite, so the first try may compute too much beside it, or
-    too little."""
+    """The network of a spec with collectives that overlap with computation as those of the `whole` target do. `step_s`
+    is how long its step should take. A collective may take longer or shorter in it than in the suite, so the first try
+    may compute too much beside it, or too little. Up to `tries` networks are measured (MOST_TRIES at most), and the
+    nearest is kept."""
     begin_s, beside = time.monotonic(), 1.0
     best = tried = _tried(spec, whole, step_s, bench, beside=beside)
     for _ in range(min(tries, MOST_TRIES) - 1):
