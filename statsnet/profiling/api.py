@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
-from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -280,7 +279,4 @@ def _dtype(calls: list[OpCall]) -> str:
 
 def _with_unexplained(measurement: Measurement) -> Measurement:
     """Samples of an average step: the bare steps' inputs are not known, nor is their share in each variant."""
-    latency_s = median(measurement.step_latency_s)
-    rest = (measurement.framework_time_s or 0.0) + (measurement.idle_time_s or 0.0)
-    explained = measurement.operator_time_s + rest
-    return replace(measurement, unexplained_share=abs(latency_s - explained) / latency_s)
+    return replace(measurement, unexplained_share=abs(measurement.explained_share - 1))

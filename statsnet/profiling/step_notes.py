@@ -76,11 +76,6 @@ def _denormal_share(trace: StepTrace) -> float:
     return sum(c.time_s or 0.0 for c in trace.calls if c.denormal_share > MUCH_DENORMAL) / trace.latency_s
 
 
-def _explained(measurement: Measurement) -> float:
-    rest_s = (measurement.framework_time_s or 0.0) + (measurement.idle_time_s or 0.0)
-    return (measurement.operator_time_s + rest_s) / measurement.latency_s
-
-
 def _measured(measurement: Measurement, calls: float) -> Iterator[str]:
     if (variation := measurement.variation) is not None and variation.distinct == 1:
         yield f"the average of {variation.steps} steps is given; its time is known to ±{variation.time_error:.1%}"
@@ -92,9 +87,9 @@ def _measured(measurement: Measurement, calls: float) -> Iterator[str]:
         )
     if measurement.unmatched_calls:
         yield f"{measurement.unmatched_calls:.4g} calls a step were not found in profiled steps, and have no time"
-    if measurement.unexplained_share is not None and abs(_explained(measurement) - 1) > MUCH_UNEXPLAINED:
+    if measurement.unexplained_share is not None and abs(measurement.explained_share - 1) > MUCH_UNEXPLAINED:
         yield (
-            f"the times of operators and of what lies between them add up to {_explained(measurement):.0%} of the "
+            f"the times of operators and of what lies between them add up to {measurement.explained_share:.0%} of the "
             "step's time, as on a machine that does other work meanwhile: let it rest and profile again, or measure "
             "longer (--min-time 10s)"
         )

@@ -146,6 +146,13 @@ class Measurement:
         return math.fsum(t for t in self.cluster_time_s if t is not None)
 
     @property
+    def explained_share(self) -> float:
+        """What operators and the time between them add up to, as a share of the step. On a quiet CPU it is about
+        1. Beside a busy neighbour it is not: bare and profiled steps are slowed down in different moments."""
+        rest_s = (self.framework_time_s or 0.0) + (self.idle_time_s or 0.0)
+        return (self.operator_time_s + rest_s) / self.latency_s
+
+    @property
     def timing(self) -> Timing:
         """The undisturbed steps as an entry of a result."""
         spread = max(self.coefficient_of_variation or 0.0, interquartile_share(self.step_latency_s) or 0.0)

@@ -38,10 +38,12 @@ def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
     take the most time: at least SHORTEST_STEP_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's time; but of
     a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite,
     but at least USUAL_STEP_S or SHORTER of the suite's time, whichever is less, and SHORTEST_STEP_S. With collectives,
-    it is longer until their calls come out whole."""
+    it is longer until their calls come out whole, and a short suite's as long as the suite: with a single call of each
+    operation, which calls run beside each other could not follow the suite."""
     collectives, suite_s = asked_collectives(target), sum(m.latency_s for m in target.members)
     if not own_sizes:
-        usual_s = max(budget_of(target, DEFAULT_COMPRESSION), min(USUAL_STEP_S[target.mode], SHORTER * suite_s))
+        longest_s = suite_s if collectives else SHORTER * suite_s
+        usual_s = max(budget_of(target, DEFAULT_COMPRESSION), min(USUAL_STEP_S[target.mode], longest_s))
         return step_of_whole_calls(collectives, usual_s, suite_s)
     dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
     calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)

@@ -21,12 +21,28 @@ SLOWED = 0.02
 """So much of the operators' time may be what some took much longer than in their round (see `without_slowed`):
 categories may miss their target by 3 points in all."""
 
+DISTURBED = 1.25
+"""If a network's operators and the time between them add up to more than this many times its step, the fit says
+little."""
+
 
 def confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, process_s: float) -> NetworkMeasurement:
     """The finished proxy, measured in processes that had no part in its choice: the best of several measured networks
     is also the luckiest. In more of them if its step or some operators took another time than in its round, for
     instance because a neighbour was busy; in none if there is no time left. Operators that took much longer in all of
     them keep the times of the round."""
+    setup = problem.bench.setup
+    measurement = _confirmed(best, problem, known, effort, process_s)
+    times = measurement.signature.measurements[0].explained_share
+    if not problem.speed.is_steady and times > DISTURBED:
+        setup.note(
+            f"operators of the finished network and the time between them take {times:.1f} times as long as its step: "
+            "the machine did other work meanwhile, so the fit says little. Make the proxy anew while nothing else runs"
+        )
+    return measurement
+
+
+def _confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, process_s: float) -> NetworkMeasurement:
     setup, measurement, made = problem.bench.setup, best.measurement, 0
     for processes in effort.confirming:
         if not setup.deadline.leaves((processes - made) * process_s):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from statistics import median
 
 from statsnet import workloads
@@ -65,8 +64,8 @@ class RetimedMembers:
 
         A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
         are of another speed. It changes much alike for all members. So with many members only some are timed, and the
-        others' times change as those did. A member is left out if it cannot be timed, or if its model does other work
-        than its signature says.
+        others' times change as those of their domain did. A member is left out if it cannot be timed, or if its
+        model does other work than its signature says.
         """
         named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
         apart = {m.name: again for m in named if not at_hand(m.signature) and (again := self._pace_of(m))}
@@ -107,17 +106,16 @@ class RetimedMembers:
                 factors[member.name] = factor
         if not factors:
             return {}
-        usual = geometric_mean(list(factors.values()))
         timed = {m.name for m in chosen}
         return {
-            m.name: m.measurement.scale_times(factors.get(m.name, usual))
+            m.name: m.measurement.scale_times(factors.get(m.name) or _usual(m, chosen, factors))
             for m in due
             if m.name in factors or m.name not in timed
         }
 
     def _chosen(self, due: Sequence[TargetMember]) -> list[TargetMember]:
-        """Those that are worth timing. If members whose times are kept from an earlier mix are a half of this one, no
-        others."""
+        """Those that are worth timing. If members whose times are kept from an earlier mix are KEPT_SHARE of this one,
+        no others."""
         kept = [m for m in due if self._has_all_time() and self._is_kept(m)]
         if math.fsum(m.weight for m in kept) >= KEPT_SHARE * math.fsum(m.weight for m in due):
             return kept
@@ -179,7 +177,7 @@ class RetimedMembers:
         )
 
 
-KEPT_SHARE = 1 / 2
+KEPT_SHARE = 1 / 4
 """So much of a mix's weight must be of members whose times are kept, that no others are timed for it."""
 
 RETIMED_S = (1.2, 3.0)
@@ -193,9 +191,14 @@ START_S, BUILT_BYTES_PER_S, STEPS = 1.0, 5e8, 5
 least."""
 
 
+def _usual(member: TargetMember, chosen: Iterable[TargetMember], factors: Mapping[str, float]) -> float:
+    """By what the times of members of its domain changed; if none of them could be timed, of all."""
+    alike = [factors[m.name] for m in chosen if m.name in factors and _domain(m) == _domain(member)]
+    return geometric_mean(alike or list(factors.values()))
+
+
 def worth_timing(members: Sequence[TargetMember], left_s: float) -> Iterator[TargetMember]:
-    """Those that can be timed within this time together, and at least one: first those of the largest weight; among
-    equal weights some of each domain, the quickest first."""
+    """Those that can be timed within this time together, and at least one: see `_by_promise`."""
     timed_s = time_of_each_s(left_s, len(members))
     for number, member in enumerate(_by_promise(members)):
         left_s -= _expected_s(member, timed_s)
@@ -205,12 +208,23 @@ def worth_timing(members: Sequence[TargetMember], left_s: float) -> Iterator[Tar
 
 
 def _by_promise(members: Iterable[TargetMember]) -> list[TargetMember]:
-    by_domain: dict[str, list[TargetMember]] = defaultdict(list)
+    """First from the domain of which the smallest share is chosen so far, so that each is known by some: within a
+    domain by weight, then the quickest first."""
+    waiting: dict[str, list[TargetMember]] = defaultdict(list)
     for member in members:
-        by_domain[member.signature.workload.domain if member.signature.workload else ""].append(member)
-    queues = [sorted(of_domain, key=lambda m: (-m.weight, m.latency_s, m.name)) for of_domain in by_domain.values()]
-    in_turn = [member for turn in zip_longest(*queues) for member in turn if member is not None]
-    return sorted(in_turn, key=lambda m: -m.weight)
+        waiting[_domain(member)].append(member)
+    weights = {domain: math.fsum(m.weight for m in own) or 1.0 for domain, own in waiting.items()}
+    for own in waiting.values():
+        own.sort(key=lambda m: (m.weight, -m.latency_s, m.name))
+    chosen: list[TargetMember] = []
+    while left := [domain for domain, own in waiting.items() if own]:
+        known = {d: math.fsum(m.weight for m in chosen if _domain(m) == d) / weights[d] for d in left}
+        chosen.append(waiting[min(left, key=lambda d: (known[d], -weights[d]))].pop())
+    return chosen
+
+
+def _domain(member: TargetMember) -> str:
+    return member.signature.workload.domain if member.signature.workload else ""
 
 
 def _expected_s(member: TargetMember, timed_s: float) -> float:

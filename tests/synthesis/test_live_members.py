@@ -205,3 +205,20 @@ def test_a_profile_of_a_disturbed_moment_is_made_once_more(
         assert latency_s == pytest.approx(kept * before.latency_s * 0.01 / reference_s, rel=1e-6)
     assert len(said) == 2 * notes
     assert all("the reference network took" in note for note in said)
+
+
+def test_a_profile_whose_operators_take_longer_than_its_step_is_made_once_more(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the reference network ran as fast as ever: it had the quiet moments."""
+    (before,) = profile.measurements
+    longer = replace(before, cluster_time_s=tuple(t and 3 * t for t in before.cluster_time_s))
+    outcomes = [before, longer]
+    play(
+        monkeypatch,
+        benches,
+        lambda _: Profile(signature=replace(profile, measurements=(outcomes.pop(),)), reference_latency_s=0.01),
+    )
+    mix, _replayed = bench.measure_members(mix_of(moved(profile)), SPEED)
+    assert outcomes == []
+    assert mix.members[0].signature.measurements[0].cluster_time_s == pytest.approx(before.cluster_time_s)

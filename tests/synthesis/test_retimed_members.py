@@ -87,6 +87,26 @@ def test_of_many_members_some_are_timed_and_the_others_follow(
     assert all(m.latency_s == pytest.approx(1.1 * before.latency_s) for m in again.values())
 
 
+def test_those_that_are_not_timed_follow_their_domain(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vision models take 1.2 times as long as they did, others 0.9 times."""
+    before_s = profile.measurements[0].latency_s
+    change = {"cv": 1.2, "recsys": 0.9}
+
+    def answer(task: Any) -> TimedStep:
+        return beside_a_reference_network(change[task.model.target.partition("/")[0]] * before_s)
+
+    tasks: list[Any] = play(monkeypatch, benches, answer)
+    target = target_of_mix(many(profile, 90))
+    again = bench.retime_members(target, {m.name for m in target.members}, SPEED)
+    assert len(tasks) < len(again) == 90
+    for member in target.members:
+        assert member.signature.workload is not None
+        factor = change[member.signature.workload.domain]
+        assert again[member.name].latency_s == pytest.approx(factor * before_s)
+
+
 def test_members_of_the_largest_share_are_timed_first(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
