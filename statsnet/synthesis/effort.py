@@ -61,7 +61,7 @@ NORMAL = Effort(
     candidates=360,
     block_processes=1,
     profiled_s=12.0,
-    retimed_s=28.0,
+    retimed_s=20.0,
     network_s=0.5,
 )
 
