@@ -20,6 +20,7 @@ from benchmarks.killed import KilledRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.scale import ScaleRow
+from benchmarks.slow_network import NetworkRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
@@ -36,6 +37,7 @@ ROWS = {
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
     "scale.py": ScaleRow,
+    "slow_network.py": NetworkRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
 }
