@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from live_benches import SPEED
 from synthesis_builders import (
     BUDGET_S,
     CLASSES,
@@ -233,6 +234,23 @@ def test_an_operator_that_a_neighbour_slowed_down_does_not_spoil_the_fit(
     assert best.measurement.signature == solved[1].measurement.signature
     assert (best.measurement.slowed_share > 0.02) is is_told
     assert any("The cause is not known" in note for note in bench.notes) is is_told
+
+
+class BusyBench(SimulatedBench):
+    """Operators take twice as long as the step has time for."""
+
+    def measure_network(self, source: str, runs: range, speed: Any) -> Any:
+        found = super().measure_network(source, runs, speed)
+        (measurement,) = found.signature.measurements
+        longer = replace(measurement, cluster_time_s=tuple(t and 2 * t for t in measurement.cluster_time_s))
+        return replace(found, signature=replace(found.signature, measurements=(longer,)))
+
+
+@pytest.mark.parametrize(("machine", "is_told"), [(SimulatedBench, False), (BusyBench, True)])
+def test_a_fit_from_a_busy_machine_says_so(machine: type[SimulatedBench], is_told: bool) -> None:
+    bench = machine(effort=QUICK)
+    solve_in_rounds(replace(small_problem(bench), speed=SPEED))
+    assert any("did other work meanwhile" in note for note in bench.notes) is is_told
 
 
 def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
