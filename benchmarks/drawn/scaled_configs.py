@@ -15,14 +15,20 @@ _WIDTHS = re.compile(
     r"(.*_)?(hidden_sizes?|d_model|n_embd|n_embed|embed_dims?|embedding_(size|dim)|hidden_dim|dim|width|emb_dim"
     r"|intermediate_sizes?|inner_(size|dim)|n_inner|ffn_dim|d_ff|d_inner|dim_feedforward|ffn_hidden_size|projection_dim"
     r"|proj_dim|output_dim|out_dim|lora_rank|in_channels|out_channels|channels|filters|mlp_dim|conv_dim|codebook_dim"
-    r"|lru_width|dim_ff|ff_dim|expand_dim|fpn_dim|feature_size|out_features|pooler_size)"
+    r"|lru_width|dim_ff|ff_dim|expand_dim|fpn_dim|feature_size|out_features|pooler_size|embed_dim_per_stage|d_latents"
+    r"|channel_list)"
 )
-_HEADS = re.compile(r"(.*_)?(num|n)_.*heads|(.*_)?(n_head|num_heads|attention_heads|heads|n_heads|encoder_heads)")
+_HEADS = re.compile(
+    r"(.*_)?(num|n)_.*heads(_per_stage)?|(.*_)?(n_head|num_heads|attention_heads|heads|n_heads|encoder_heads)"
+)
 _OF_A_HEAD = re.compile(
     r"(.*_)?(head_dim|head_size|d_head|d_kv|kv_channels|headdim)|rotary_dim|rope_dim|qk_.*|v_head.*"
 )
-_LAYERS = re.compile(r"(num|n)_.*(layers?|blocks)|.*_layers|n_layer|depth|num_blocks|layers|.*_depth")
+_LAYERS = re.compile(
+    r"(num|n)_.*(layers?|blocks)|.*_layers|n_layer|depth|num_blocks|layers|.*_depth|.*_attends_per_block"
+)
 _EXPERTS = re.compile(r"(num|n)_(.*_)?experts")
+_BY_STAGE = ("depths", "num_layers", "layers", "stage_depths", "blocks_per_stage")
 _ADAPTS_ITSELF = {"layer_types", "mlp_layer_types", "layers_block_type"}
 _ASKED_FOR = {"pad_token_id": 0, "prediction_length": 24, "default_language": "en_XX"}
 """What some models do not run without, and some configurations leave open."""
@@ -49,8 +55,18 @@ _LEFT_OPEN = {
     "num_experts_per_tok": _CHOSEN_EXPERTS,
     "n_group": 1,
     "topk_group": 1,
+    "sliding_window": 16,
+    "vocabulary_map": {"<image>": 4, "<|extra_200|>": 5},
+    "indexer_n_heads": 2,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 32,
+    "indexer_budget": 64,
+    "indexer_compress_ratio": 4,
 }
 """The same, where a configuration is filled."""
+
+_NOT_DECLARED = {"rope_theta": 10_000.0, "dropout_rate": 0.0}
+"""What some models read though their configurations do not declare it, where a configuration is filled."""
 
 
 @dataclass(kw_only=True)
@@ -77,7 +93,8 @@ class Scale:
                 return type(config)(**given | kinds)
             except Exception:  # its class computes them, or checks them against others
                 pass
-        return type(config)(**given)
+        made = type(config)(**given)
+        return _with_undeclared(made) if self.filled else made
 
     def _values(self, config: Any) -> Iterator[tuple[str, Any]]:
         usual, has = vars(type(config)()), vars(config)  # an attribute may be ambiguous: one for each layer
@@ -91,7 +108,7 @@ class Scale:
                     yield each.name, self.of(actual)
                 continue
             was_given = actual != usual.get(each.name)
-            value = actual if was_given else default
+            value = actual if was_given or _is_list_of_sizes(each.name, actual) else default
             if value is None:
                 value = _ASKED_FOR.get(each.name)
                 if value is None and self.filled:
@@ -102,14 +119,14 @@ class Scale:
 
     def _scaled(self, name: str, value: Any) -> Any:
         if isinstance(value, list | tuple) and value and not isinstance(value[0], str):
-            if name in ("depths", "num_layers", "layers", "stage_depths"):
+            if name in _BY_STAGE:
                 return type(value)(self._depth(entry) for entry in value)
             return type(value)(self._scaled(name, entry) for entry in value)
         if isinstance(value, bool) or not isinstance(value, int):
             return value
         if name.endswith(("_token_id", "_token_index", "_token")):
             return self._word(value)
-        if "vocab_size" in name:
+        if "vocab_size" in name or name.endswith("_vocab"):
             return min(value, _MOST_TABLE if "base" in name else _MOST_WORDS)
         if name.endswith("image_size") and self.image:
             return min(value, _LARGEST_SIDE)
@@ -119,6 +136,8 @@ class Scale:
             return min(value, _CHOSEN_EXPERTS)
         if name in ("n_group", "topk_group"):
             return min(value, 1)
+        if name == "num_kv_shared_layers":
+            return 0  # the layers that they share with may be gone
         if _LAYERS.fullmatch(name):
             return self._depth(value)
         return self._width(name, value)
@@ -159,9 +178,38 @@ def _left_open(name: str, config: Any, layers: int) -> Any:
     width, heads = (getattr(config, name, None) for name in ("hidden_size", "num_attention_heads"))
     if name == "head_dim":
         return width // heads if isinstance(width, int) and isinstance(heads, int) else None
+    if name == "rope_parameters":
+        return _places_in_space(config)
     if name == "num_key_value_heads":
         return heads
     return ["full_attention"] * layers if name == "layer_types" else _LEFT_OPEN.get(name)
+
+
+def _is_list_of_sizes(name: str, value: Any) -> bool:
+    """Whether a class gives each stage its size, which it does not compute from the first."""
+    has_sizes = _WIDTHS.fullmatch(name) or _HEADS.fullmatch(name) or name in _BY_STAGE
+    return bool(has_sizes) and isinstance(value, list | tuple)
+
+
+def _with_undeclared(config: Any) -> Any:
+    """The configuration with what its model reads and it lacks."""
+    heads = {"num_key_value_heads": vars(config).get("num_attention_heads")}
+    for name, value in (_NOT_DECLARED | heads).items():
+        if value is not None and name not in vars(config) and name not in (config.attribute_map or {}):
+            setattr(config, name, value)
+    return config
+
+
+def _places_in_space(config: Any) -> Any:
+    """Rotary embeddings that know time, height and width; a text's model takes no notice of the latter two."""
+    known = vars(config).get("rope_parameters") or {}
+    size = vars(config).get("head_dim") or _left_open("head_dim", config, 0)
+    if not size or any(isinstance(value, dict) for value in known.values()):
+        return None
+    half = (int(size * known.get("partial_rotary_factor", 1)) + 1) // 2
+    of_space = half * 3 // 8
+    plain = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [half - 2 * of_space, of_space, of_space]}
+    return {**plain, **known}
 
 
 def _default(each: Any) -> Any:

@@ -277,4 +277,5 @@ def _way_out(built: BuiltWorkload, phase: str) -> str:
         return f"leave out --dtype, without which the model may run: it {built.cast}"
     if built.fake_mode is not None:
         return "use a real device instead of meta: what fails may only fail on tensors without data"
-    return f"run {_BY_ITSELF[phase]} in Python to see the whole trace"
+    first = "model.train() and then " if getattr(built.model, "training", False) else ""
+    return f"run {first}{_BY_ITSELF[phase]} in Python to see the whole trace"
