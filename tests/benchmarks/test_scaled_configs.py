@@ -63,3 +63,41 @@ def test_key_value_heads_and_kinds_of_layers_that_are_left_open_are_those_of_pla
     config = filled.of(transformers.NemotronConfig())
     assert config.num_key_value_heads == config.num_attention_heads > 1
     assert filled.of(transformers.Lfm2MoeConfig()).layer_types == ["full_attention"] * 2
+
+
+def test_sizes_of_stages_that_a_class_does_not_compute_shrink_too() -> None:
+    large = transformers.Sam2HieraDetConfig()
+    small = Scale(divisor=8, layers=2).of(large)
+    assert small.embed_dim_per_stage == [size // 8 for size in large.embed_dim_per_stage]
+    assert small.embed_dim_per_stage[0] == small.hidden_size
+    assert max(small.blocks_per_stage) == 2
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_filled_configuration_splits_rotary_embeddings_by_time_and_space(filled: bool) -> None:
+    small = Scale(divisor=8, layers=2, filled=filled).of(transformers.Glm4vTextConfig())
+    sections = (small.rope_parameters or {}).get("mrope_section")
+    head_dim = small.hidden_size // small.num_attention_heads
+    assert (sum(sections) == head_dim // 2) if filled else sections is None
+
+
+def test_a_filled_configuration_has_what_its_model_reads_undeclared() -> None:
+    assert not hasattr(transformers.DbrxConfig().attn_config, "rope_theta")
+    assert Scale(divisor=8, layers=2, filled=True).of(transformers.DbrxConfig()).attn_config.rope_theta > 0
+
+
+def test_a_picture_in_rows_of_patches_comes_with_their_number() -> None:
+    def forward(pixel_values: Any, pixel_attention_mask: Any, spatial_shapes: Any) -> None: ...
+
+    config = SimpleNamespace(patch_size=4, num_channels=1)
+    given = list(inputs(SimpleNamespace(config=config, forward=forward), Random(0), batch=2, tiny=True))
+    (rows,) = (each for each in given if "spatial_shapes" in each)
+    assert rows["pixel_values"].shape == (2, int(rows["spatial_shapes"][0].prod()), 16)
+
+
+def test_no_spectrum_is_longer_than_half_a_minute() -> None:
+    def forward(input_features: Any) -> None: ...
+
+    config = SimpleNamespace(max_source_positions=5000, num_mel_bins=8)
+    given = list(inputs(SimpleNamespace(config=config, forward=forward), Random(0), batch=2, tiny=True))
+    assert {tuple(each["input_features"].shape) for each in given if each} == {(2, 8, 3000), (2, 3000, 8)}
