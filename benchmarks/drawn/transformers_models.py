@@ -38,7 +38,7 @@ _BY_LAYER = ("layer_types", "mlp_layer_types", "attention_types")
 """Lists that say of each layer what it is."""
 LARGEST_SIDE = 224
 """Of a tiny model's images: on 1024 pixels and more, segmentation takes minutes."""
-_SCALES = ((8, 2, True, False), (4, 4, True, False), (8, 2, False, False), (8, 2, True, True))
+_SCALES = ((8, 2, True, False), (4, 4, True, False), (8, 2, False, False), (8, 2, True, True), (4, 2, True, True))
 """Divisor, layers, whether pictures shrink, and whether open fields are filled: see Scale."""
 _NARROWER = 0.5
 """How often lists of widths, as of hierarchical models, are halved."""
