@@ -153,11 +153,15 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes, *, owne
 
     Folders are made as needed. A file that was there keeps its permissions, and behind a link the file that it names is
     written; with `owner_only`, none but its owner may read or write it. What a killed process has left of writing
-    the same file is removed. Raises StatsNetError if the file cannot be written.
+    the same file is removed. Raises StatsNetError if the file cannot be written, or is a pipe or a device.
     """
     target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
+        if target.exists() and not (target.is_file() or target.is_dir()):  # a device: renaming would replace it
+            raise StatsNetError(
+                f"could not write '{target}'", cause="it is not a regular file", hint="name another file"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
         with open(temporary, "xb", opener=_open_for_owner if owner_only else None) as file:

@@ -140,6 +140,18 @@ def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
         write_json_atomically(tmp_path / "file" / "a.json", {})
 
 
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    """A user with all rights could else lose /dev/null."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(StatsNetError, match="could not write") as caught:
+            write_json_atomically(tmp_path / name, {})
+        assert caught.value.cause == "it is not a regular file"
+    assert (tmp_path / "pipe").is_fifo()
+    assert {p.name for p in tmp_path.iterdir()} == {"pipe", "link"}
+
+
 def test_unwritable_data_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="null"):
         write_json_atomically(tmp_path / "a.json", {"a": math.nan})
