@@ -215,22 +215,35 @@ def _reported(error: Exception) -> int:
 
 
 def _filled(here: Path) -> Path:
-    """The folder with its files as they are at first."""
-    if _seen(here) != _FILLED.get(here):
-        shutil.rmtree(here, ignore_errors=True)
+    """The folder with its files as they are at first. What is still so stays: filling all of it takes longer than many
+    commands."""
+    first = _FIRST.get(here)
+    if (seen := frozenset(_seen(here))) != first:
+        for path, *_ in seen - (first or frozenset()):
+            _remove(Path(path))
         for folder in ("profiles_db/machine", "proxy", "empty"):
-            (here / folder).mkdir(parents=True)
+            (here / folder).mkdir(parents=True, exist_ok=True)
         for name, content in _contents().items():
-            _put(here / name, content)
-        os.mkfifo(here / "pipe")
-        (here / "loop").symlink_to("loop")
-        (here / "dangling").symlink_to("nowhere")
-        _FILLED[here] = _seen(here)
+            if not (here / name).exists():
+                _put(here / name, content)
+        if not (here / "pipe").exists():
+            os.mkfifo(here / "pipe")
+        for name, target in (("loop", "loop"), ("dangling", "nowhere")):
+            if not (here / name).is_symlink():
+                (here / name).symlink_to(target)
+        _FIRST[here] = frozenset(_seen(here))
     return here
 
 
-_FILLED: dict[Path, object] = {}
-"""What `_seen` said of each folder once it was filled: filling it takes longer than many commands."""
+_FIRST: dict[Path, frozenset[tuple[str, int, int, int]]] = {}
+"""What `_seen` said of each folder once it was filled."""
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)  # it may have gone with its folder
 
 
 def _put(path: Path, content: bytes) -> None:
