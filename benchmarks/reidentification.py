@@ -163,13 +163,17 @@ def summed_up(rows: Sequence[TrialRow]) -> str:
     if not rows:
         return "no trials"
     chance = 1 / _members(rows)
-    alike = sorted(r.alike for r in rows)
-    middle = alike[len(rows) // 2]
+    alike, twins = [r.alike for r in rows], [r.twins for r in rows]
     return (
         f"{rows[0].level}: chance {chance:.1%}, {len(rows)} trials; found {_rate([r.found for r in rows], chance)}; "
-        f"same counts: {alike[0]} to {alike[-1]} members, median {middle}; "
-        f"whole files of the same batch: {_rate([1 / r.twins for r in rows], chance)}"
+        f"same counts: {_range(alike)}; "
+        f"whole files of the same batch: {_rate([1 / n for n in twins], chance)}; same file: {_range(twins)}"
     )
+
+
+def _range(members: Sequence[int]) -> str:
+    """How many members are alike, over all trials."""
+    return f"{min(members)} to {max(members)} members, median {sorted(members)[len(members) // 2]}"
 
 
 def _rate(found: Sequence[float], chance: float) -> str:
