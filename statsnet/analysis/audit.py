@@ -11,7 +11,7 @@ from typing import Any
 
 from statsnet.errors import StatsNetError
 from statsnet.profiling.costs import cost_of
-from statsnet.signatures.coarse import FEWEST_IN_A_MOTIF, MEMORY_STEP
+from statsnet.signatures.coarse import FEWEST_IN_A_MOTIF, MEMORY_STEP, UNTOLD
 from statsnet.signatures.coarse_times import rounded_times
 from statsnet.signatures.collectives import kind_of
 from statsnet.signatures.data_counts import has_exact_count
@@ -150,6 +150,8 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
     sizes = [getattr(signature.memory, name) for name in signature.memory.__slots__]
     if any(size is not None and size != in_steps(size, MEMORY_STEP) for size in sizes):
         yield "counts.memory: a size is exact"
+    if any(getattr(signature.memory, name) is not None for name in UNTOLD):
+        yield "counts.memory: a size is told that this level leaves out"
     whole = (signature.batch, signature.shape_variants, signature.processes)
     if any(n is not None and n != in_steps(n, 2) for n in whole):
         yield "batch, counts.shape_variants or counts.processes: a size is exact"

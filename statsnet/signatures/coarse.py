@@ -33,6 +33,10 @@ COMMON = 0.2
 LAYER_STEP, OTHER_STEP, MEMORY_STEP = 8, 4, 16
 """Ratios from one step to the next: of the number of layers, of other counts, of sizes of memory."""
 
+UNTOLD = ("buffer_bytes", "input_bytes", "activation_bytes")
+"""Sizes of memory that are left out. Each size that is told has limits of its own, and a model that lies beyond one by
+chance is told apart from all that look like it; these nobody needs to run a proxy."""
+
 
 class Work(Protocol):
     """FLOPs and bytes of a call."""
@@ -186,5 +190,5 @@ def _common_motifs(signature: Signature, counts: _Counts) -> tuple[Motif, ...]:
 
 
 def _memory(memory: Memory, scale: _Scale) -> Memory:
-    sizes = {f.name: getattr(memory, f.name) for f in fields(Memory)}
+    sizes = {f.name: None if f.name in UNTOLD else getattr(memory, f.name) for f in fields(Memory)}
     return Memory(**{n: None if v is None else in_steps(v * scale.work, MEMORY_STEP) for n, v in sizes.items()})

@@ -61,6 +61,7 @@ def test_what_is_written_is_statistical_and_can_only_become_coarser(
         (["counts", "clusters", 0, "args", 0, "shape", 0], 777, "a size is exact"),
         (["counts", "clusters", 0, "calls"], 777, "a count is exact"),
         (["counts", "memory", "parameter_count"], 777, "a size is exact"),
+        (["counts", "memory", "input_bytes"], 256, "leaves out"),
         (["optimizer"], "acme", "not in the vocabulary"),
     ],
 )
