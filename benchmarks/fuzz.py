@@ -40,9 +40,14 @@ from benchmarks.console import markdown_table, parser, start
 from benchmarks.fuzzing.limits import TOO_SLOW, Failure, Watch
 from statsnet.errors import UsageError
 
-PROGRAM = Path(__file__)
+PROGRAMS = {"random": Path(__file__), "atheris": Path(__file__).parent / "fuzzing" / "by_coverage.py"}
+"""That of a reader's process, by engine."""
+
 CHOICE_BYTES = 64
 """So many bytes choose the changes of an input."""
+
+FIRST_INPUTS = 64
+"""With which libFuzzer begins. From none it makes inputs of few bytes, which choose few changes."""
 
 SAVED_EVERY = 500
 IN_MEMORY = Path("/dev/shm")
@@ -144,7 +149,7 @@ def _in_a_process(name: str, chosen: argparse.Namespace, inputs: int, seed: int)
     kept = chosen.output / f"{name}.tally.json"
     work = Path(tempfile.mkdtemp(dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
     kept.unlink(missing_ok=True)
-    words = [sys.executable, str(PROGRAM), "--only", name, "--work", str(work), "--inputs", str(inputs),
+    words = [sys.executable, str(PROGRAMS[chosen.engine]), "--only", name, "--work", str(work), "--inputs", str(inputs),
              "--minutes", str(chosen.minutes), "--seed", str(seed), "--engine", chosen.engine,
              "-o", str(chosen.output)]  # fmt: skip
     print(f"{name} ...", file=sys.stderr, flush=True)
@@ -160,24 +165,17 @@ def _in_a_process(name: str, chosen: argparse.Namespace, inputs: int, seed: int)
 
 
 def _fuzz(name: str, chosen: argparse.Namespace) -> int:
-    if chosen.engine == "atheris":
-        import atheris
+    from benchmarks.fuzzing.readers import READERS, look_once
 
-        with atheris.instrument_imports(include=["statsnet"]):  # what is imported here tells which branches are taken
-            from benchmarks.fuzzing.readers import READERS, look_once
-    else:
-        from benchmarks.fuzzing.readers import READERS, look_once
     fuzzer = _Fuzzer(name, chosen)
     if not READERS[name].inputs:
         print(f"{name}: a package is missing, nothing was read", file=sys.stderr)
-    elif chosen.engine == "atheris":
-        fuzzer.warm_up()
-        look_once()
-        fuzzer.by_coverage()
     else:
         fuzzer.warm_up()
         look_once()
         generator = random.Random(chosen.seed)
+        if chosen.engine == "atheris":
+            fuzzer.by_coverage(generator)
         while fuzzer.goes_on:
             fuzzer.one(generator.randbytes(CHOICE_BYTES))
     fuzzer.save()
@@ -227,8 +225,9 @@ class _Fuzzer:
         self._path.write_bytes(content)
         return self._watch.run(lambda: self.reader.read(self._path))
 
-    def by_coverage(self) -> None:
-        """libFuzzer chooses the bytes. It ends the process itself, so what is known then is written before."""
+    def by_coverage(self, generator: random.Random) -> None:
+        """libFuzzer chooses the bytes, beginning with some random ones. It ends the process itself, so what is known
+        then is written before."""
         import atheris
 
         def one(data: bytes) -> None:
@@ -239,8 +238,10 @@ class _Fuzzer:
 
         corpus = self.chosen.output / f"{self.tally.reader}.corpus"
         corpus.mkdir(exist_ok=True)
-        options = [f"-max_len={4 * CHOICE_BYTES}", "-len_control=0", "-rss_limit_mb=4096"]
-        atheris.Setup([str(PROGRAM), str(corpus), *options, f"-seed={self.chosen.seed + 1}"], one)
+        for number in range(FIRST_INPUTS):
+            (corpus / f"first-{number}").write_bytes(generator.randbytes(CHOICE_BYTES))
+        options = [f"-max_len={4 * CHOICE_BYTES}", "-len_control=0", "-reduce_inputs=0", "-rss_limit_mb=4096"]
+        atheris.Setup([str(PROGRAMS["atheris"]), str(corpus), *options, f"-seed={self.chosen.seed + 1}"], one)
         atheris.Fuzz()
 
     def save(self) -> None:
