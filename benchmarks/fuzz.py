@@ -240,7 +240,8 @@ class _Fuzzer:
         corpus.mkdir(exist_ok=True)
         for number in range(FIRST_INPUTS):
             (corpus / f"first-{number}").write_bytes(generator.randbytes(CHOICE_BYTES))
-        options = [f"-max_len={4 * CHOICE_BYTES}", "-len_control=0", "-reduce_inputs=0", "-rss_limit_mb=4096"]
+        options = [f"-max_len={4 * CHOICE_BYTES}", "-len_control=0", "-reduce_inputs=0", "-rss_limit_mb=4096",
+                   f"-artifact_prefix={self.chosen.output}{os.sep}"]  # fmt: skip
         atheris.Setup([str(PROGRAMS["atheris"]), str(corpus), *options, f"-seed={self.chosen.seed + 1}"], one)
         atheris.Fuzz()
 
