@@ -142,7 +142,7 @@ class KernelModel:
         names = _groups_of(op, phase, args, outputs)
         groups = [self._groups[name] for name in names if name in self._groups]
         kernel = groups[0].nearest(features) if groups else "unknown"
-        roofline_s = self._roofline_s(*work_of_call(op, args, outputs))
+        roofline_s = self.roofline_s(op, args, outputs)
         time_s = self._of_kind(op, args, outputs)
         if time_s is not None:
             return time_s, kernel, "model"
@@ -150,6 +150,10 @@ class KernelModel:
             if len(group.residuals) >= FEWEST:
                 return roofline_s * math.exp(group.predict(features)), kernel, "model"
         return roofline_s * math.exp(self._usual), kernel, "roofline"
+
+    def roofline_s(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> float:
+        """Seconds of one call by the rates that the device reached."""
+        return self._roofline_s(*work_of_call(op, args, outputs))
 
     def _roofline_s(self, flops: float, nbytes: float) -> float:
         return max(flops / self.flops_per_s, nbytes / self.bytes_per_s, self.shortest_s)

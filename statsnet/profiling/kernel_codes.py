@@ -104,7 +104,7 @@ def _classic(text: str) -> str:
     engine = "winograd" if "winograd" in code else "dgrad" if "stridedB" in code and "splitK" not in code else "fprop"
     engine = "wgrad" if "splitK" in code and "stridedB" in code else engine
     return family_name(
-        "cudnn", f"convolution_{engine}", _precision(re.sub(r"^(cudnn_(infer|train)_|cudnn_)", "", code))
+        "cudnn", f"convolution_{engine}", _precision(re.sub(r"^(?:_\dx_)?cudnn_(?:(?:infer|train)_)?", "", code))
     )
 
 
@@ -208,7 +208,7 @@ def _cute_dsl(text: str) -> str | None:
 
 
 _ARCHITECTURE = (
-    r"(?:trt_|cudnn_(?:infer_|train_)?)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+)"
+    r"(?:_\dx_)?(?:trt_|cudnn_(?:infer_|train_)?)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+)"
 )
 _CODES = tuple(
     (re.compile(pattern), read)

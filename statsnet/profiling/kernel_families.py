@@ -64,6 +64,8 @@ def _generated(name: str) -> str | None:
         return f"cuda:memcpy_{copy[1].lower()}to{copy[2].lower()}"
     if copy := re.match(r"Copy(Device|Host)To(Device|Host)$", name):
         return f"cuda:memcpy_{copy[1][0].lower()}to{copy[2][0].lower()}"
+    if copy := re.fullmatch(r"mem(cpy|set)(?:8|16|32|64|128)(?:_post|_aligned\dD)?", name):
+        return f"cuda:mem{copy[1]}"  # the driver copies with kernels where a graph asks for it
     if re.match(r"Mem(cpy|set)\b", name, re.IGNORECASE):
         return f"cuda:{name[:6].lower()}"
     if copy := re.match(r"__amd_rocclr_(copy|fill|stream)", name):

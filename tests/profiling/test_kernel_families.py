@@ -49,6 +49,12 @@ FAMILIES = {
     "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnBwdSm90<cutlass::bfloat16_t>>>(Params)":
         "flash_attn:attention_backward:bf16",
     "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1": "cudnn:convolution_winograd:f32",
+    "_5x_cudnn_ampere_scudnn_128x32_relu_xregs_large_nn_v1": "cudnn:convolution_fprop:f32",
+    "kernel_paged_attention_2d": "vllm:paged_attention",
+    "Im3d2Col": "miopen:im_col",
+    "void wgrad2d_grouped_direct_kernel<float, float>(int)": "cudnn:wgrad_grouped_direct:f32",
+    "memcpy32_post": "cuda:memcpy",
+    "memset32_aligned1D": "cuda:memset",
     "void cudnn::ops::nchwToNhwcKernel<float, float, float>(int)": "cudnn:nchw_to_nhwc:f32",
     "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_6_128x128x64": "cudnn:attention:f16",
     "fmha_cutlassB_bf16_aligned_64x64_k64_sm80(Params)": "xformers:attention_backward:bf16",
