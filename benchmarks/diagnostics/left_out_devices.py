@@ -1,10 +1,11 @@
 """Does a proxy that was made from a GPU's record follow its suite to a GPU that its making did not know?
 
-    python benchmarks/diagnostics/left_out_devices.py [--device NAME] [--mix MIX] [--mode inference]
+    python benchmarks/diagnostics/left_out_devices.py [--device NAME] [--others NAME ...] [--mix MIX] [--mode inference]
         [--dtype DTYPE] [--ways 1,2,3] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12]
         [--profiles DIR]
 
-Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each other device whose record
+Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each of the others (by name or
+file; by default every device of the tables that the product would take as a row) whose record
 knows much of the mix is left out in turn: it is in no row. The suite's and the proxy's factor come from the left-out
 record, operator by operator, as other_devices.py does. Prints one Markdown table.
 """
@@ -14,17 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from benchmarks.console import markdown_table, parser, report, start
 from statsnet.devices.make_proxy import MakeOptions, open_bench
-from statsnet.devices.other_devices import OtherDevices
-from statsnet.devices.recorded_bench import RecordedBench
-from statsnet.devices.table_times import TableTimes
+from statsnet.devices.other_devices import OtherDevices, Times, known_share
+from statsnet.devices.recorded_bench import RecordedBench, recorded_device
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
+from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of_mix
@@ -54,6 +56,7 @@ WAYS = {
     "modelled devices, cut sizes": Way(own_sizes=False, has_devices=False),
     "modelled devices, own sizes": Way(own_sizes=True, has_devices=False),
     "own sizes, real devices, risk (the product)": Way(own_sizes=True, has_devices=True),
+    "cut sizes, real devices": Way(own_sizes=False, has_devices=True),
 }
 
 
@@ -76,6 +79,7 @@ class Row:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--device", default="nvidia-h100-sxm")
+    options.add_argument("--others", nargs="+", default=[], metavar="NAME", help="devices that are rows, and check")
     options.add_argument("--mix", default="llm:1")
     options.add_argument("--mode", default="inference")
     options.add_argument("--dtype", help="count the members in it; default: that of the mix")
@@ -95,7 +99,7 @@ def main() -> None:
     make = MakeOptions(
         mode=given.mode, dtype=given.dtype, device=f"recorded:{given.device}", profiles=given.profiles, effort=effort
     )  # fmt: skip
-    rows = list(compared(given.mix, make, ways, given.budget, given.most))
+    rows = list(compared(given.mix, make, ways, given.budget, given.most, given.others))
     print(table(rows, given.device, given.mix))
 
 
@@ -108,34 +112,50 @@ def _ways(text: str) -> dict[str, Way]:
 
 
 def compared(
-    mix_text: str, make: MakeOptions, ways: Mapping[str, Way], budget_s: float | None, most: int
+    mix_text: str,
+    make: MakeOptions,
+    ways: Mapping[str, Way],
+    budget_s: float | None,
+    most: int,
+    others: Sequence[str] = (),
 ) -> Iterator[Row]:
     """A row for each way and each device that is left out. Raises UsageError if no record can check."""
     mix, bench = open_bench(mix_text, make)
-    other = bench.setup.elsewhere
-    if not (isinstance(bench, RecordedBench) and isinstance(bench.recorded.model, TableTimes)):
-        raise UsageError(f"'{make.device}' was not made from tables", hint="statsnet device list shows those that were")
-    assert isinstance(other, OtherDevices)
+    if not isinstance(bench, RecordedBench):
+        raise UsageError(f"'{make.device}' is no recorded device", hint="statsnet device list shows those that are")
+    here, db = bench.recorded.model, ProfilesDB(make.profiles)
+    named = {name: recorded_device(name, db, make.mode).model for name in others}
+    other = _among(named, here, mix) if others else bench.setup.elsewhere
+    if not isinstance(other, OtherDevices):
+        raise UsageError(f"'{make.device}' was not made from tables", hint="--others names the devices to compare with")
     known = sorted((-share, name) for name, share in other.shares.items() if share >= LEAST_KNOWN)
     checks = [name for _, name in known][:most]
     if not checks:
         raise UsageError("no other record knows enough of the mix", cause=f"each knows less than {LEAST_KNOWN:.0%}")
     target = target_of_mix(mix, bench.measure_members(mix, bench.machine_speed())[1])
-    request = ProxyRequest(
-        mix_text=mix_text, budget_s=budget_s or usual_budget_of(target, own_sizes=True)
-    )  # fmt: skip
+    own_sizes = bench.setup.own_sizes
+    request = ProxyRequest(mix_text=mix_text, budget_s=budget_s or usual_budget_of(target, own_sizes=own_sizes))
     made: dict[str, Proxy] = {}
     for there in checks:
-        _, without = open_bench(mix_text, replace(make, without_devices=(there,)))
+        if others:
+            rows = _among({name: times for name, times in named.items() if name != there}, here, mix)
+            without = replace(bench, setup=replace(bench.setup, elsewhere=rows))
+        else:
+            without = cast(RecordedBench, open_bench(mix_text, replace(make, without_devices=(there,)))[1])
         for name, way in ways.items():
             if name not in made or way.has_devices:  # else no device takes part in making it
                 made[name] = finish(prepare(mix, replace(without, setup=way.setup(without.setup)), request, Design()))
-            row = _row(name, made[name], mix, bench.recorded.model, other, there)
+            row = _row(name, made[name], mix, here, other, there)
             report(Progress(stage=f"{name}, {there}: {row.error:.2%}"))
             yield row
 
 
-def _row(way: str, proxy: Proxy, mix: Mix, here: TableTimes, other: OtherDevices, there: str) -> Row:
+def _among(known: Mapping[str, Times], here: Times, mix: Mix) -> OtherDevices:
+    """Of cut sizes, nothing is known for them."""
+    return OtherDevices(here, known, None, [], {name: known_share(times, here, mix) for name, times in known.items()})
+
+
+def _row(way: str, proxy: Proxy, mix: Mix, here: Times, other: OtherDevices, there: str) -> Row:
     suite = sum(m.weight * _factor(m.signature, here, other, there) for m in mix.members)
     suite /= sum(m.weight for m in mix.members)
     blocks = len({str(b.config) for t in proxy.spec.towers for b in t.blocks})
@@ -143,7 +163,7 @@ def _row(way: str, proxy: Proxy, mix: Mix, here: TableTimes, other: OtherDevices
                latency_s=proxy.latency_s, blocks=blocks)  # fmt: skip
 
 
-def _factor(signature: Signature, here: TableTimes, other: OtherDevices, there: str) -> float:
+def _factor(signature: Signature, here: Times, other: OtherDevices, there: str) -> float:
     place = other.names.index(there)
     here_s = there_s = 0.0
     for c in signature.clusters:

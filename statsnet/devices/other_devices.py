@@ -10,6 +10,7 @@ from typing import Any
 
 from statsnet.devices.cut_risk import FILE, POINTWISE, CutRisk, load_risk
 from statsnet.devices.device_record import load_record
+from statsnet.devices.kernel_model import KernelModel
 from statsnet.devices.operator_mapping import Mapped, mapped
 from statsnet.devices.record_folder import FOLDER, record_paths
 from statsnet.devices.recorded_bench import RecordedDevice
@@ -28,6 +29,9 @@ little more than a ratio of rates."""
 NEAREST = 6
 """An operator's risk is the least over this many of the target's operators, those nearest in size."""
 
+Times = TableTimes | KernelModel
+"""What a record says of operators, from tables or measured."""
+
 Call = tuple[str, str, Sequence[Any], Sequence[Any]]
 """Operator, phase, arguments, outputs, as encoded in a signature."""
 
@@ -41,7 +45,7 @@ class OtherDevices:
     """
 
     def __init__(
-        self, here: TableTimes, known: Mapping[str, TableTimes], risk: CutRisk | None, wanted: Iterable[Call],
+        self, here: Times, known: Mapping[str, Times], risk: CutRisk | None, wanted: Iterable[Call],
         shares: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
         self.names, self.shares = tuple(sorted(known)), shares or {}
@@ -59,7 +63,7 @@ class OtherDevices:
             )
         return self._fates[key]
 
-    def _factor(self, there: TableTimes, call: Call) -> float:
+    def _factor(self, there: Times, call: Call) -> float:
         ours, theirs = self._here.estimate(*call), there.estimate(*call)
         if theirs.evidence == "roofline" != ours.evidence:
             op, _, args, outputs = call
@@ -83,7 +87,7 @@ def other_devices(here: RecordedDevice, mix: Mix, profiles: Path, without: Colle
     return OtherDevices(here.model, {name: known[name] for name in shares}, risk, calls, shares)
 
 
-def known_share(times: TableTimes, here: TableTimes, mix: Mix) -> float:
+def known_share(times: Times, here: Times, mix: Mix) -> float:
     """Which share of the mix's operator time on the device `here` is spent in operators that a record knows."""
     known = 0.0
     for member in mix.members:

@@ -208,7 +208,8 @@ def _cute_dsl(text: str) -> str | None:
 
 
 _ARCHITECTURE = (
-    r"(?:_\dx_)?(?:trt_|cudnn_(?:infer_|train_)?)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+)"
+    r"(?:_\dx_)?(?:trt_|cudnn_(?:infer_|train_)?)?"
+    r"(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+)"
 )
 _CODES = tuple(
     (re.compile(pattern), read)

@@ -93,7 +93,8 @@ def test_times_in_another_unit_are_refused(tmp_path: Path, call: Program) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--ways", "1,4"], "'4' is no way"),
+        (["--ways", "1,5"], "'5' is no way"),
+        (["--device", "f26m2", "--mix", "recsys/ncf:1"], "was not made from tables"),
         (["--most", "0"], "at least 1"),
         (["--device", "z80"], "names no recorded device"),
         (["--mix", "nothing:1"], "nothing"),

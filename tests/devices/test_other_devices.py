@@ -16,6 +16,7 @@ from synthesis_builders import mix_of, small_signature
 from benchmarks.diagnostics.cut_risk import learn
 from statsnet.devices.cut_risk import CutRisk, RiskEntry, load_risk, save_risk
 from statsnet.devices.device_record import build_record, load_record, save_record
+from statsnet.devices.kernel_model import KernelModel, Known
 from statsnet.devices.other_devices import Call, OtherDevices, other_devices
 from statsnet.devices.recorded_bench import table_device
 from statsnet.devices.table_times import TableTimes
@@ -148,3 +149,25 @@ def test_risks_are_learnt_from_pairs_that_differ_in_one_axis(tmp_path: Path) -> 
     (tmp_path / "other.json").write_text('{"kind": "statsnet.cut_risk", "schema_version": 99}')
     with pytest.raises(FileFormatError, match="risks of cut sizes that this StatsNet reads"):
         load_risk(tmp_path / "other.json")
+
+
+def test_measured_devices_are_compared_as_those_of_tables_are() -> None:
+    """By their times, and by their rooflines where the other was measured on nothing alike."""
+    sizes = (256, 512, 1024)
+
+    def measured(factor: float) -> KernelModel:
+        return KernelModel(known(product(n, n, n), factor * 1e-9 * n**2) for n in sizes)
+
+    here = measured(1.0)
+    relu = "aten.relu.default", "forward", [tensor(512, 512)], [tensor(512, 512)]
+    copies = KernelModel([known(relu, 1e-4)])
+    other = OtherDevices(here, {"copies": copies, "twice": measured(2.0)}, None, [])
+    call = product(512, 512, 512)
+    op, _, args, outputs = call
+    by_rates = copies.roofline_s(op, args, outputs) / here.roofline_s(op, args, outputs)
+    assert other.fate(*call).factors == pytest.approx((by_rates, 2.0))
+
+
+def known(call: tuple[str, str, list[object], list[object]], time_s: float) -> Known:
+    op, phase, args, outputs = call
+    return Known(op=op, phase=phase, args=args, outputs=outputs, time_s=time_s, kernel="unknown")
