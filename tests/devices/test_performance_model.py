@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import os
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from statsnet.devices.device_record import (
     save_record,
 )
 from statsnet.devices.fit_performance import FEWEST, USUAL, fit_floor, fit_kind, held_out
-from statsnet.devices.performance_model import STEP, Trees
+from statsnet.devices.performance_model import STEP, Trees, predict_rows
 from statsnet.devices.tables.reading import read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
@@ -271,9 +272,27 @@ def tables() -> Path:
 
 @pytest.mark.parametrize(("device", "worst"), [("nvidia-v100", 0.1), ("nvidia-titan-xp", 0.1)])
 def test_held_out_error_on_a_real_device(tables: Path, device: str, worst: float) -> None:
-    rows = [
+    rows = products_of(tables, device)
+    assert len(rows) > 100
+    assert fit_kind(rows, device).held_out.median_error < worst
+
+
+@pytest.mark.parametrize("device", ["nvidia-v100", "nvidia-titan-xp", "intel-xeon-phi-7250"])
+def test_the_bounds_hold_on_a_real_device(tables: Path, device: str) -> None:
+    """For the half of the rows that neither the fit nor the bounds have seen."""
+    rows = products_of(tables, device)
+    random.Random(0).shuffle(rows)
+    half = len(rows) // 2
+    model, new = fit_kind(rows[:half], device), rows[half:]
+    bounds = model.held_out
+    off = np.log([r.time_s[device] for r in new]) - np.log(predict_rows(model, device, new))
+    assert 0.7 < np.mean((bounds.low_80 <= off) & (off <= bounds.high_80)) < 0.95
+    assert np.mean((bounds.low_95 <= off) & (off <= bounds.high_95)) > 0.9
+
+
+def products_of(tables: Path, device: str) -> list[TableRow]:
+    """DeepBench's, in float32."""
+    return [
         r for r in read_all([tables / "deepbench.csv.gz"]).rows
         if r.operator == "gemm" and r.dtype == "float32" and device in r.time_s
     ]  # fmt: skip
-    assert len(rows) > 100
-    assert fit_kind(rows, device).held_out.median_error < worst
