@@ -560,26 +560,30 @@ class BatchedMatMul(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         side_input = self.side_input.mT if self.transposed else self.side_input
-        return self.enter(x) @ side_input
+        return torch.bmm(self.enter(x), side_input)
 
 
 class Attention(Block):
     """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
     positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
-    shape `mask` are added to the scores, as `expanded_mask` if that is given."""
+    shape `mask` are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes
+    these numbers of it first, and other runtimes look for positions that nothing may see."""
 
     side_input_mask: Tensor | None
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
-        contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (),
+        contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (), boolean: bool = False,
     ) -> None:
         together = queries == keys
         of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
         super().__init__(3 if together else 1, batch, *of_queries, head_size)
         self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
         self.causal, self.contiguous = causal, contiguous
-        self.register_buffer("side_input_mask", side_input(*mask).detach() if mask else None)
+        seen = side_input(*mask).detach() if mask else None
+        if boolean and seen is not None:
+            seen = seen > -1  # nearly all positions
+        self.register_buffer("side_input_mask", seen)
         self.expanded_mask = expanded_mask
 
     def forward(self, x: Tensor) -> Tensor:
@@ -762,19 +766,19 @@ class Concat(Block):
 
 class Gather(Block):
     """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
-    makes it x[:, index], which runs another operator than index_select."""
+    makes it x[:, index], which runs another operator than index_select; with `indexed_axes`, x[:, i, j], an index
+    for each of so many axes."""
 
-    index: Tensor
-
-    def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
+    def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False, indexed_axes: int = 1) -> None:
         super().__init__(*shape)
         self.axis, self.subscript = axis, subscript
-        self.register_buffer("index", torch.randint(shape[axis], (count,)))
+        for number, length in enumerate(shape[axis : axis + indexed_axes]):
+            self.register_buffer(f"index{number}", torch.randint(length, (count,)))
 
     def forward(self, x: Tensor) -> Tensor:
         if self.subscript:
-            return self.enter(x)[(slice(None),) * self.axis + (self.index,)]
-        return self.enter(x).index_select(self.axis, self.index)
+            return self.enter(x)[(*(slice(None),) * self.axis, *self.buffers())]
+        return self.enter(x).index_select(self.axis, *self.buffers())
 
 
 class Reduce(Block):

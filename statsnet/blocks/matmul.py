@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided, numbers
@@ -24,7 +25,7 @@ class BatchedMatMul(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         side_input = self.side_input.mT if self.transposed else self.side_input
-        return self.enter(x) @ side_input
+        return torch.bmm(self.enter(x), side_input)
 
 
 class MatMulKind(BlockKind):

@@ -62,7 +62,9 @@ class NormKind(BlockKind):
         shape = tuple(first.args[0]["shape"])
         if kind == "layer":
             width = math.prod(first.args[1])
-            shape = (math.prod(shape) // width, width)
+            rows = math.prod(shape) // width
+            # Runtimes look at the axes before they join an addition to a norm: onnxruntime wants three.
+            shape = (1, rows, width) if len(shape) - len(first.args[1]) > 1 else (rows, width)
         config: Config = {"kind": kind, "shape": shape, "activation": activation_behind(motif)}
         if residual:
             config["residual"] = True
@@ -76,6 +78,10 @@ class NormKind(BlockKind):
         return not config.get("activation")  # after several norms and relus, one value per channel is left
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
+        if config["kind"] == "layer":
+            *ones, rows, width = config["shape"]
+            fewer = divided(rows, divisor)
+            return None if fewer is None else {**config, "shape": (*ones, fewer, width)}
         batch, *rest = config["shape"]
         if batch >= divisor:
             kept = round(batch / divisor)

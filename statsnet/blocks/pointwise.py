@@ -18,6 +18,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "relu": lambda x, _: F.relu(x),
     "gelu": lambda x, _: F.gelu(x),
     "gelu_tanh": lambda x, _: F.gelu(x, approximate="tanh"),
+    "gelu_by_parts": lambda x, _: 0.5 * x * (1.0 + torch.tanh(0.79788456 * (x + 0.044715 * x.pow(3.0)))),
     "silu": lambda x, _: F.silu(x),
     "tanh": lambda x, _: torch.tanh(x),
     "sigmoid": lambda x, _: torch.sigmoid(x),
@@ -102,6 +103,10 @@ def function_of(cluster: Cluster) -> str | None:
     return name if name in FUNCTIONS else None
 
 
+_PARTS_OF_GELU = ("cube", "scale", "add", "scale", "tanh", "shift")
+"""What is in a row where a model writes the approximation of gelu out. Other runtimes know it and join it to a product.
+Signatures without exponents have a square in place of the cube."""
+
 _POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "rsqrt", 1.0: "square", 2.0: "square", -2.0: "square", 3.0: "cube"}
 """A forward exponent of 1 comes from signatures that were made before exponents were kept. It is taken for 2."""
 
@@ -131,6 +136,9 @@ class PointwiseKind(BlockKind):
             functions.append(name)
             if name in BINARY and not operand:
                 operand = _operand(cluster)
+        if tuple(functions[: len(_PARTS_OF_GELU)]) in (("square", *_PARTS_OF_GELU[1:]), _PARTS_OF_GELU):
+            functions[: len(_PARTS_OF_GELU)] = ["gelu_by_parts"]
+            operand = operand if BINARY.intersection(functions) else ()
         if not functions:
             return None
         config: Config = {"shape": tuple(first["shape"]), "functions": tuple(functions)}

@@ -48,19 +48,19 @@ class Concat(Block):
 
 class Gather(Block):
     """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
-    makes it x[:, index], which runs another operator than index_select."""
+    makes it x[:, index], which runs another operator than index_select; with `indexed_axes`, x[:, i, j], an index
+    for each of so many axes."""
 
-    index: Tensor
-
-    def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
+    def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False, indexed_axes: int = 1) -> None:
         super().__init__(*shape)
         self.axis, self.subscript = axis, subscript
-        self.register_buffer("index", torch.randint(shape[axis], (count,)))
+        for number, length in enumerate(shape[axis : axis + indexed_axes]):
+            self.register_buffer(f"index{number}", torch.randint(length, (count,)))
 
     def forward(self, x: Tensor) -> Tensor:
         if self.subscript:
-            return self.enter(x)[(slice(None),) * self.axis + (self.index,)]
-        return self.enter(x).index_select(self.axis, self.index)
+            return self.enter(x)[(*(slice(None),) * self.axis, *self.buffers())]
+        return self.enter(x).index_select(self.axis, *self.buffers())
 
 
 class Reduce(Block):
@@ -178,14 +178,16 @@ class GatherKind(_ShapeKind):
 
 
 def _subscripted(shape: tuple[int, ...], entries: list[Any], total: int) -> Config:
-    """x[:, i, j] with any number of leading axes. Indexed axes are merged into one, and so are the axes after them."""
-    leading = next((axis for axis, entry in enumerate(entries) if entry is not None), 0)
-    covered = sum(entry is not None for entry in entries)
-    before, after = shape[:leading], shape[leading + covered :]
-    picked = math.prod(shape[leading : leading + covered])
+    """x[:, i, j] with any number of leading axes. Runtimes bring the indexed axes to the front, which takes longer for
+    two than for one, so they stay apart unless others lie between them. Axes after them are merged into one."""
+    indexed = [axis for axis, entry in enumerate(entries) if entry is not None] or [0]
+    leading, end = indexed[0], indexed[0] + len(indexed)
+    before, picked, after = shape[:leading], shape[leading:end], shape[end:]
     count = max(1, total // max(1, math.prod(before + after)))
-    merged = (*before, picked, *((math.prod(after),) if after else ()))
-    return {"shape": merged, "axis": leading, "count": count, "subscript": True}
+    apart = {"indexed_axes": len(picked)} if 1 < len(picked) == indexed[-1] + 1 - leading else {}
+    axes = picked if apart else (math.prod(picked),)
+    merged = (*before, *axes, *((math.prod(after),) if after else ()))
+    return {"shape": merged, "axis": leading, "count": count, "subscript": True, **apart}
 
 
 REDUCTIONS = ("sum", "mean", "amax", "amin")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from statsnet.measure.graph_inputs import Layout, operands_read, reading
 from statsnet.workloads.calling import Inputs
 
 Blocks = list[nn.Module]
@@ -27,46 +28,65 @@ LANES = 16
 def graph_of(network: ModuleType, proxy: nn.Module, device: str) -> tuple[nn.Module, Inputs]:
     """The graph, and its inputs for several steps.
 
-    The tensors that blocks keep in place of other branches become inputs too. As constants, a runtime could change
-    their layout once and for all. So do the tensors of blocks that read a part of what is before them, or a map in
-    another shape: torch reads it where it lies, a graph would copy it first, which no model of the mix does. Nor does
-    a model take in or hand out maps of many channels: a runtime that keeps them in a layout of its own would convert
-    them. So a convolution makes them of as many images, and a pool hands on one position of what would go out.
+    The tensors that blocks keep in place of other branches become inputs too, and so do the operands of operators by
+    themselves. As constants, a runtime could change their layout once and for all. So do the tensors of blocks that
+    read a part of what is before them, or a map in another shape: torch reads it where it lies, a graph would copy it
+    first, which no model of the mix does. Nor does a model take in or hand out maps of many channels: a runtime that
+    keeps them in a layout of its own would convert them. So a convolution makes them of as many images, and a pool
+    hands on one position of what would go out.
     """
     state = {**dict(proxy.named_parameters()), **dict(proxy.named_buffers())}
     kept = {name: t for name, t in state.items() if name.rpartition(".")[2].startswith(network.SIDE_INPUTS)}
     batches = network.batches(proxy, device)
-    parts = _parts_read(proxy, batches[0])
-    graph = _Graph(proxy, batches[0], parts)
-    given = {name: graph.handed(name, x) for name, x in parts.items()}
-    return graph, [(([graph.handed(_head(i), x) for i, x in enumerate(b)], kept, given), {}) for b in batches]
+    parts, operands = _parts_read(proxy, batches[0]), operands_read(proxy)
+    graph = _Graph(proxy, batches[0], parts, operands)
+    read = {name: graph.handed(name, x) for name, x in parts.items()}
+    beside = {name: [Layout.of(x).handed(x) for x in others] for name, others in operands.items()}
+    return graph, [(([graph.handed(_head(i), x) for i, x in enumerate(b)], kept, read, beside), {}) for b in batches]
 
 
 class _Graph(nn.Module):
-    """A proxy with the branches and the `parts` of activations that it reads as inputs. The outputs that these replace
-    are outputs of the whole, so that nothing of them can be left out. Each is a result of the blocks between two such
-    places of a tower."""
+    """A proxy with the branches, the `parts` of activations that it reads, and the `operands` of operators as inputs.
+    The outputs that parts replace are outputs of the whole, so that nothing of them can be left out. Each is a result
+    of the blocks between two such places of a tower."""
 
-    def __init__(self, proxy: nn.Module, batch: list[Tensor], parts: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self,
+        proxy: nn.Module,
+        batch: list[Tensor],
+        parts: Mapping[str, Tensor],
+        operands: Mapping[str, Sequence[Tensor]],
+    ) -> None:
         super().__init__()
         self.proxy = proxy
         self.before, self.last = _between(proxy, parts)
         given = {**{_head(i): x for i, x in enumerate(batch)}, **parts}
-        self.shapes = {name: x.shape for name, x in given.items() if x.is_floating_point() and x.is_contiguous()}
+        self.layouts = {name: Layout.of(x) for name, x in given.items()}
+        self.of_operands = {name: [Layout.of(x) for x in others] for name, others in operands.items()}
         generator = torch.Generator().manual_seed(0)
-        for name, shape in self.shapes.items():
-            if _writes_maps([proxy.get_submodule(name)]) and len(shape) == 4 and shape[1] % LANES == 0:
-                weight = torch.randn(shape[1], COLOURS, 1, 1, generator=generator)
+        for name, x in given.items():
+            if _writes_maps([proxy.get_submodule(name)]) and x.dim() == 4 and x.shape[1] % LANES == 0:
+                weight = torch.randn(x.shape[1], COLOURS, 1, 1, generator=generator)
                 self.register_buffer(_weight(name), weight)
 
-    def forward(self, batch: list[Tensor], branches: dict[str, Tensor], parts: dict[str, Tensor]) -> Any:
+    def forward(
+        self,
+        batch: list[Tensor],
+        branches: dict[str, Tensor],
+        parts: dict[str, Tensor],
+        operands: dict[str, list[Tensor]],
+    ) -> Any:
         cut: list[Tensor] = []
 
         def enter(x: Tensor, name: str) -> Tensor:
             cut.append(_end_of(self.before[name], x))
             return self._taken(name, parts[name])
 
-        with _entering(self.proxy, {name: partial(enter, name=name) for name in parts}):
+        beside = {
+            name: [layout.taken(x) for layout, x in zip(self.of_operands[name], others, strict=True)]
+            for name, others in operands.items()
+        }
+        with _entering(self.proxy, {name: partial(enter, name=name) for name in parts}), reading(self.proxy, beside):
             given = [self._taken(_head(i), x) for i, x in enumerate(batch)]
             ends = functional_call(self.proxy, branches, (given,))
         return [_end_of(blocks, x) for blocks, x in zip(self.last, ends, strict=True)], cut
@@ -75,12 +95,12 @@ class _Graph(nn.Module):
         """What comes in for the tensor that this block reads."""
         if hasattr(self, _weight(name)):
             return x[:, :COLOURS].contiguous()
-        return x.flatten() if name in self.shapes else x
+        return self.layouts[name].handed(x)
 
     def _taken(self, name: str, x: Tensor) -> Tensor:
         if hasattr(self, _weight(name)):
             return F.conv2d(x, self.get_buffer(_weight(name)))
-        return x.view(self.shapes[name]) if name in self.shapes else x
+        return self.layouts[name].taken(x)
 
 
 def _weight(name: str) -> str:

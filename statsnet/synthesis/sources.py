@@ -68,6 +68,7 @@ def _motifs(target: Target) -> list[Source]:
     by_key: dict[str, Source] = {}
     times_in_a_block = _times_in_a_block(target)
     cut, permuted = _cut_gradients(target), _permuted_gradients(target)
+    of_booleans = _made_of_booleans(target) if target.may_leave_torch else set()
     optimizers = _optimizers(target)
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
@@ -78,6 +79,8 @@ def _motifs(target: Target) -> list[Source]:
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             gradient = motif.member, _output_shape(run[-1])
             for kind, config in readings(run):  # type: ignore[arg-type]
+                if (motif.member, config.get("expanded_mask") or config.get("mask")) in of_booleans:
+                    config = {**config, "boolean": True}
                 rules = KINDS[kind]
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
@@ -142,6 +145,18 @@ def _times_in_a_block(target: Target) -> Callable[[str, TargetMotif], int]:
         return round(min(per_s * step_s[motif.member], MOST_USES))
 
     return times
+
+
+def _made_of_booleans(target: Target) -> set[tuple[str, tuple[int, ...]]]:
+    """Members, with the shapes in four axes of what they choose by booleans: if attention adds such numbers to its
+    scores, torch has made them of a mask of booleans. Other runtimes are given the booleans."""
+    made = set()
+    for cluster in target.clusters:
+        first = cluster.args[0] if cluster.args else None
+        if base_name(cluster.op) == "where" and is_tensor(first) and first["dtype"] == "bool":
+            shape = _output_shape(cluster)
+            made.add((cluster.member, (*(1,) * (4 - len(shape)), *shape)))
+    return made
 
 
 def _optimizers(target: Target) -> dict[str, str | None]:

@@ -93,6 +93,7 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
         {"indices": 15, "bags": 3, "mode": "mean"},
     ),
     "layer norm": (nn.LayerNorm(6), (r(5, 6),), "norm", {"kind": "layer", "shape": (5, 6)}),
+    "layer norm of sequences": (nn.LayerNorm(6), (r(1, 10, 6),), "norm", {"kind": "layer", "shape": (1, 10, 6)}),
     "addition and layer norm": (
         lambda a, b: F.layer_norm(a + b, (6,)), (r(10, 6), r(10, 6)), "norm", {"shape": (10, 6), "residual": True},
     ),
@@ -230,11 +231,18 @@ def test_a_copy_that_moves_nothing_is_no_transposition(motifs: Motifs) -> None:
     assert kind.scaled({"shape": (8, 16), "order": (1, 0)}, 4) == {"shape": (2, 16), "order": (1, 0)}
 
 
-def test_subscripts_merge_the_axes_they_cover(motifs: Motifs) -> None:
+def test_gelu_that_a_model_writes_out_is_one_function(motifs: Motifs) -> None:
+    x = r(3, 4)
+    _, config = recognised(lambda: torch.tanh(0.8 * (x + 0.04 * x.pow(3.0))) + 1.0, motifs, "pointwise")
+    assert config == {"shape": (3, 4), "functions": ("gelu_by_parts",)}
+    torch.testing.assert_close(KINDS["pointwise"].build(config)(x), F.gelu(x, approximate="tanh"))
+
+
+def test_subscripts_of_neighbouring_axes_stay_apart(motifs: Motifs) -> None:
     """DLRM takes the lower triangle of a product: x[:, i, j]."""
     x, i = r(2, 3, 3), torch.randint(3, (4,))
     first, config = recognised(lambda: x[:, i, i], motifs, "gather")
-    assert config == {"shape": (2, 9), "axis": 1, "count": 4, "subscript": True}
+    assert config == {"shape": (2, 3, 3), "axis": 1, "count": 4, "subscript": True, "indexed_axes": 2}
     block = KINDS["gather"].build(config)
     again, _ = recognised(lambda: block(x), motifs, "gather")
     assert (again.op, again.outputs) == (first.op, first.outputs)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from networks import operator
 
 from statsnet.errors import UsageError
 from statsnet.measure import runtimes
@@ -38,9 +39,44 @@ def test_every_block_computes_what_it_does_in_torch(runtime: str, write_source: 
 
 
 def arrays_of(result: Any) -> list[Any]:
-    """OpenVINO gives arrays by output, onnxruntime values that hold one."""
-    values = list(result.values()) if hasattr(result, "values") else list(result)
+    """OpenVINO hands on its request, onnxruntime values that hold an array."""
+    values = list(result.results.values()) if hasattr(result, "results") else list(result)
     return [value.numpy() if hasattr(value, "numpy") else value for value in values]
+
+
+def test_what_operators_by_themselves_read_is_an_input_without_what_is_expanded(
+    monkeypatch: pytest.MonkeyPatch, write_source: Callable[..., str], load: Any
+) -> None:
+    """A runtime would compute with constants before it runs, and take a copy of arrays with strides in each step."""
+    taken: list[Any] = []
+
+    def look(program: torch.export.ExportedProgram) -> runtimes.Program:
+        taken.append(program)
+        return lambda arrays: taken.append(arrays)
+
+    monkeypatch.setitem(runtimes.RUNTIMES, "looking", look)
+    operands = ((2, 5, 8), (8, 0, 1)), ((2, 5, 8), (48, 1, 5))  # one is expanded; the other a transposed slice
+    network = load(write_source("inference", one_of("operator", operator("mul.Tensor", *operands))))
+    proxy = network.build()
+    exported_proxy("looking", network, proxy, "cpu")()
+    program, arrays = taken
+    assert [a.size for a in arrays] == [16, 80]
+    assert all(a.flags.c_contiguous for a in arrays)
+    called = [str(node.target).split(".")[1] for node in program.graph.nodes if node.op == "call_function"]
+    assert [name for name in called if name not in ("view", "reshape")] == ["permute", "expand", "mul"]
+    (made,), _ = program.module()(*graph_of(network, proxy, "cpu")[1][0][0])
+    (expected,) = proxy(network.batches(proxy, "cpu")[0])
+    np.testing.assert_array_equal(made.numpy(), expected.numpy())
+
+
+def test_weights_of_operators_by_themselves_stay_constants(write_source: Callable[..., str], load: Any) -> None:
+    """As those of models do, so that a runtime may pack them."""
+    by_weight = operator("mm.default", ((4, 8), ()), ((8, 6), ()))
+    of_two_branches = operator("bmm.default", ((2, 4, 8), ()), ((2, 8, 6), ()))
+    for config, inputs in ((by_weight, 0), (of_two_branches, 1)):
+        network = load(write_source("inference", one_of("operator", config)))
+        _, (((_, _, _, beside), _), *_) = graph_of(network, network.build(), "cpu")
+        assert sum(len(others) for others in beside.values()) == inputs
 
 
 def test_a_part_that_a_block_reads_is_an_input(
@@ -88,7 +124,7 @@ def test_maps_come_of_images_and_go_out_at_one_position(write_source: Callable[.
     maps = {"batch": 2, "channels": 16, "size": (4, 6), "filters": 32, **pointwise}
     network = load(write_source("inference", one_of("conv", maps)))
     graph, inputs = graph_of(network, network.build(), "cpu")
-    (((given,), _, _), _), *_ = inputs
+    (((given,), *_), _), *_ = inputs
     assert given.shape == (2, 3, 4, 6)
     ((end,), cut) = graph(*inputs[0][0])
     assert end.shape == (2, 32, 1, 1)

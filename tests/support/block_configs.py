@@ -96,6 +96,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     "norm": [
         {"kind": "layer", "shape": (8, 12)},
         {"kind": "layer", "shape": (8, 12), "residual": True},
+        {"kind": "layer", "shape": (1, 8, 12), "residual": True},
         {"kind": "batch", "shape": (8, 3, 4, 4), "activation": "relu"},
         {"kind": "batch", "shape": (8, 3)},
         {"kind": "batch", "shape": (8, 3, 5)},
@@ -133,6 +134,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     "gather": [
         {"shape": (8, 9), "axis": 1, "count": 4},
         {"shape": (8, 9, 4), "axis": 1, "count": 12, "subscript": True},
+        {"shape": (8, 3, 3), "axis": 1, "count": 4, "subscript": True, "indexed_axes": 2},
     ],
     "reduce": [{"function": name, "shape": (8, 4, 3), "axes": (2,)} for name in ("sum", "mean", "amax", "amin")],
     "topk": [{"shape": (8, 12), "count": 3}],

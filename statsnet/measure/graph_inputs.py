@@ -1,0 +1,93 @@
+"""What a graph takes in: tensors as they lie in memory, and the operands of operators by themselves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from statsnet.signatures.categories import base_name, categorize
+
+OF_WEIGHTS = frozenset({"convolution", "gemm", "recurrent", "embedding", "normalization"})
+"""Categories whose operators have weights among their operands, but for products of two activations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a tensor lies in memory: `stored` are the lengths of its axes there, from the outermost to the innermost, 1
+    where one is expanded; `order` puts them in the tensor's order.
+
+    A runtime takes in arrays without gaps. So a slice is handed over as if it were a tensor of its own, as a model
+    slices once what several operators read. What is expanded or transposed in torch becomes so in the graph.
+    """
+
+    shape: tuple[int, ...]
+    stored: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, x: Tensor) -> Layout:
+        lengths = [1 if stride == 0 else n for n, stride in zip(x.shape, x.stride(), strict=True)]
+        moving = [axis for axis, n in enumerate(lengths) if n > 1]
+        in_memory = list(range(x.dim()))
+        for place, axis in zip(moving, sorted(moving, key=lambda axis: -x.stride(axis)), strict=True):
+            in_memory[place] = axis
+        order = [in_memory.index(axis) for axis in range(x.dim())]
+        return cls(tuple(x.shape), tuple(lengths[axis] for axis in in_memory), tuple(order))
+
+    def handed(self, x: Tensor) -> Tensor:
+        """What comes in for `x`."""
+        once = x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.stride())]
+        in_memory = sorted(range(x.dim()), key=lambda axis: self.order[axis])
+        return once.permute(in_memory).flatten().contiguous()
+
+    def taken(self, x: Tensor) -> Tensor:
+        """What the graph reads, of what came in."""
+        x = x.view(self.stored)
+        if self.order != tuple(range(len(self.order))):
+            x = x.permute(self.order)
+        return x if x.shape == self.shape else x.expand(self.shape)
+
+
+def operands_read(proxy: nn.Module) -> dict[str, tuple[Tensor, ...]]:
+    """By the names of operators by themselves: what they read beside their input, where these are no weights."""
+    operators: Iterator[tuple[str, Any]] = ((n, m) for n, m in proxy.named_modules() if hasattr(m, "others"))
+    return {name: module.others for name, module in operators if module.others and not _reads_weights(module)}
+
+
+@contextlib.contextmanager
+def reading(proxy: nn.Module, operands: Mapping[str, Sequence[Tensor]]) -> Iterator[None]:
+    """Operators, by name, read these beside their input."""
+    operators: list[Any] = [proxy.get_submodule(name) for name in operands]
+    usual = [operator.others for operator in operators]
+    for operator, others in zip(operators, operands.values(), strict=True):
+        operator.others = tuple(others)
+    try:
+        yield
+    finally:
+        for operator, others in zip(operators, usual, strict=True):
+            operator.others = others
+
+
+def _reads_weights(operator: Any) -> bool:
+    seen = _Seen()
+    with torch.no_grad(), seen:
+        operator.forward(operator.operands[0])
+    return any(categorize(op, "forward") in OF_WEIGHTS and "bmm" not in base_name(op) for op in seen.called)
+
+
+class _Seen(TorchDispatchMode):
+    """Notes which operators are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.called.append(str(func))
+        return func(*args, **(kwargs or {}))
