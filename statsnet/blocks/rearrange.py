@@ -178,8 +178,8 @@ class GatherKind(_ShapeKind):
 
 
 def _subscripted(shape: tuple[int, ...], entries: list[Any], total: int) -> Config:
-    """x[:, i, j] with any number of leading axes. Runtimes bring the indexed axes to the front, which takes longer for
-    two than for one, so they stay apart unless others lie between them. Axes after them are merged into one."""
+    """x[:, i, j] with any number of leading axes. A graph with two indices is another one than with a single index, so
+    indexed axes stay apart unless others lie between them. Axes after them are merged into one."""
     indexed = [axis for axis, entry in enumerate(entries) if entry is not None] or [0]
     leading, end = indexed[0], indexed[0] + len(indexed)
     before, picked, after = shape[:leading], shape[leading:end], shape[end:]

@@ -215,3 +215,25 @@ def test_bags_that_a_model_reads_one_after_another_are_also_one_block(mode: str,
     assert {s.config["uses"] for s in found if "uses" in s.config} == uses
     times = {s.config["rows"]: s.time_s for s in found if "uses" in s.config}
     assert times == (pytest.approx({1000: 0.005, 5000: 0.0025}) if uses else {})
+
+
+@pytest.mark.parametrize(("mode", "shape", "boolean"), [
+    ("inference", (2, 1, 8, 8), True), ("inference", (2, 1, 4, 4), False), ("training", (2, 1, 8, 8), False),
+])  # fmt: skip
+def test_a_mask_that_torch_makes_of_booleans_is_one_of_booleans(
+    mode: str, shape: tuple[int, ...], boolean: bool
+) -> None:
+    """Other runtimes are given the booleans, and run another program than with numbers."""
+    heads, mask = tensor(2, 4, 8, 16), tensor(2, 1, 8, 8)
+    chosen = cluster("aten.where.self", "forward", (tensor(*shape, dtype="bool"), tensor(), tensor()), *shape)
+    args = (heads, heads, heads, 0.0, False, mask)
+    attention = cluster("aten._scaled_dot_product_flash_attention_for_cpu.default", "forward", args, 2, 4, 8, 16)
+    signature = small_signature(
+        mode=mode,
+        clusters=(chosen, attention),
+        measurements=(measured((0.001, 0.003), ("k", "k")),),
+        motifs=(Motif(clusters=(0,), count=1.0), Motif(clusters=(1,), count=1.0)),
+    )
+    (found,) = [s for s in sources(target_of(signature)) if s.kind == "attention"]
+    assert found.config["mask"] == (2, 1, 8, 8)
+    assert found.config.get("boolean", False) == boolean
