@@ -282,6 +282,12 @@ def with_tuples(value: Any) -> Any:
     return tuple(with_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
+def halved(value: int, divisor: float) -> int | None:
+    """A power of two ÷ the one that is nearest to the divisor; None of other numbers, and if that is below 1."""
+    exponent = math.log2(value) - round(math.log2(divisor))
+    return int(2**exponent) if exponent.is_integer() and exponent >= 0 else None
+
+
 def divided(value: int, divisor: float) -> int | None:
     """value ÷ divisor; None if that is below 1."""
     return max(1, round(value / divisor)) if value >= divisor else None

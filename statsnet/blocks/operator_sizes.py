@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from statsnet.blocks.base import Config
+from statsnet.blocks.base import Config, halved
 from statsnet.blocks.operator_call import Operand, contiguous_strides, name_of, operands_of
 from statsnet.blocks.operator_source import argument_names
 from statsnet.blocks.operator_trial import is_lax, may_run, result_shapes
@@ -58,7 +58,10 @@ def resized(config: Config, factor: float) -> Config | None:
     for axis in _in_turn(config, rank):
         length = operands_of(changed)[0].shape[axis]
         fewest = FEWEST if axis == rank - 1 and rank > 1 else 1
-        new = max(fewest, round(length * left))
+        whole = halved(length, 1 / left) if axis == 0 and _picks_behind_first_axis(config) else None
+        if whole == length:
+            return changed
+        new = max(fewest, whole or round(length * left))
         if length <= fewest or new == length:
             continue
         lengths = (new, 2) if new == 1 and length > 2 else (new,)  # an axis of one element has no layout
@@ -69,6 +72,11 @@ def resized(config: Config, factor: float) -> Config | None:
         if 1 / NEAR < left < NEAR:
             return changed
     return None
+
+
+def _picks_behind_first_axis(config: Config) -> bool:
+    """Whether it is x[:, i]: see `GatherKind.scaled`."""
+    return base_name(name_of(config)) == "index" and config["arguments"][1][1][0] < 0
 
 
 def _grouped_places(config: Config) -> frozenset[Place]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, side_input
+from statsnet.blocks.base import Block, BlockKind, Config, divided, halved, side_input
 from statsnet.blocks.pointwise import divide_leading
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import MASKS
@@ -169,9 +169,13 @@ class GatherKind(_ShapeKind):
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Along the first axis, fewer rows, each read as often: their length decides how they are copied and added up.
+        If what is picked by subscripts lies behind the first axis, a power of two of rows stays one: a runtime that
+        brings the picked axes to the front writes rows of that length, and caches hold few that lie 4 KiB apart.
         Few rows become shorter, and along another axis the leading ones are divided."""
         rows, *rest = config["shape"]
         kept, count = divided(rows, divisor), divided(config["count"], divisor)
+        if config["axis"] > 0 and config.get("subscript") and (fewer := halved(rows, divisor)) is not None:
+            return {**config, "shape": (fewer, *rest)}
         if config["axis"] > 0 or kept is None or count is None:
             return super().scaled(config, divisor)
         return {**config, "shape": (kept, *rest), "count": count}
