@@ -777,7 +777,8 @@ class Gather(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.subscript:
-            return self.enter(x)[(*(slice(None),) * self.axis, *self.buffers())]
+            indexed: Any = (*(slice(None),) * self.axis, *self.buffers())
+            return self.enter(x)[indexed]
         return self.enter(x).index_select(self.axis, *self.buffers())
 
 

@@ -35,7 +35,7 @@ class Layout:
         lengths = [1 if stride == 0 else n for n, stride in zip(x.shape, x.stride(), strict=True)]
         moving = [axis for axis, n in enumerate(lengths) if n > 1]
         in_memory = list(range(x.dim()))
-        for place, axis in zip(moving, sorted(moving, key=lambda axis: -x.stride(axis)), strict=True):
+        for place, axis in zip(moving, sorted(moving, key=lambda axis: x.stride()[axis], reverse=True), strict=True):
             in_memory[place] = axis
         order = [in_memory.index(axis) for axis in range(x.dim())]
         return cls(tuple(x.shape), tuple(lengths[axis] for axis in in_memory), tuple(order))

@@ -161,7 +161,7 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
             request, tensors = compiled.create_infer_request(), []
             for place, array in enumerate(arrays):
                 dtype = compiled.inputs[place].element_type.to_dtype()
-                tensors.append(openvino.Tensor(np.require(array, dtype, "CW"), shared_memory=True))
+                tensors.append(openvino.Tensor(np.require(array, dtype, ["C", "W"]), shared_memory=True))
                 request.set_input_tensor(place, tensors[-1])
             prepared[key] = request, tensors
         request, _ = prepared[key]

@@ -152,7 +152,7 @@ def _made_of_booleans(target: Target) -> set[tuple[str, tuple[int, ...]]]:
     scores, torch has made them of a mask of booleans. Other runtimes are given the booleans."""
     made = set()
     for cluster in target.clusters:
-        first = cluster.args[0] if cluster.args else None
+        first: Any = cluster.args[0] if cluster.args else None
         if base_name(cluster.op) == "where" and is_tensor(first) and first["dtype"] == "bool":
             shape = _output_shape(cluster)
             made.add((cluster.member, (*(1,) * (4 - len(shape)), *shape)))
