@@ -163,8 +163,8 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
                 dtype = compiled.inputs[place].element_type.to_dtype()
                 tensors.append(openvino.Tensor(np.require(array, dtype, ["C", "W"]), shared_memory=True))
                 request.set_input_tensor(place, tensors[-1])
-            prepared[key] = request, tensors
-        request, _ = prepared[key]
+            prepared[key] = request, tensors, arrays  # as long as they are held, no others have their ids
+        request, *_ = prepared[key]
         request.start_async()
         request.wait()
         return request
