@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import json
 import os
 import random
@@ -106,6 +107,8 @@ def main() -> int:
     if chosen.kept:
         _print(csv_tables.read(chosen.kept, FuzzRow))
         return 0
+    if chosen.engine == "atheris" and importlib.util.find_spec("atheris") is None:
+        options.error("--engine atheris needs the package atheris: pip install 'statsnet[fuzz]'")
     from benchmarks.fuzzing.readers import READERS
 
     names = list(READERS) if chosen.readers == "all" else chosen.readers.split(",")
@@ -175,9 +178,10 @@ def _fuzz(name: str, chosen: argparse.Namespace) -> int:
         look_once()
         generator = random.Random(chosen.seed)
         if chosen.engine == "atheris":
-            fuzzer.by_coverage(generator)
-        while fuzzer.goes_on:
-            fuzzer.one(generator.randbytes(CHOICE_BYTES))
+            fuzzer.by_coverage(generator)  # ends the process
+        else:
+            while fuzzer.goes_on:
+                fuzzer.one(generator.randbytes(CHOICE_BYTES))
     fuzzer.save()
     return int(bool(fuzzer.tally.failures))
 

@@ -123,6 +123,8 @@ def compared(
     mix, bench = open_bench(mix_text, make)
     if not isinstance(bench, RecordedBench):
         raise UsageError(f"'{make.device}' is no recorded device", hint="statsnet device list shows those that are")
+    if (own := str(make.device).removeprefix("recorded:")) in others:
+        raise UsageError(f"'{own}' cannot check itself", hint="leave it out of --others")
     here, db = bench.recorded.model, ProfilesDB(make.profiles)
     named = {name: recorded_device(name, db, make.mode).model for name in others}
     other = _among(named, here, mix) if others else bench.setup.elsewhere
@@ -151,8 +153,10 @@ def compared(
 
 
 def _among(known: Mapping[str, Times], here: Times, mix: Mix) -> OtherDevices:
-    """Of cut sizes, nothing is known for them."""
-    return OtherDevices(here, known, None, [], {name: known_share(times, here, mix) for name, times in known.items()})
+    """Those that know enough of the mix. Of cut sizes, nothing is known for them."""
+    shares = {name: known_share(times, here, mix) for name, times in known.items()}
+    rows = {name: times for name, times in known.items() if shares[name] >= LEAST_KNOWN}
+    return OtherDevices(here, rows, None, [], shares)
 
 
 def _row(way: str, proxy: Proxy, mix: Mix, here: Times, other: OtherDevices, there: str) -> Row:

@@ -60,7 +60,7 @@ def resized(config: Config, factor: float) -> Config | None:
         fewest = FEWEST if axis == rank - 1 and rank > 1 else 1
         whole = halved(length, 1 / left) if axis == 0 and _picks_behind_first_axis(config) else None
         if whole == length:
-            return changed
+            return None
         new = max(fewest, whole or round(length * left))
         if length <= fewest or new == length:
             continue
@@ -76,7 +76,7 @@ def resized(config: Config, factor: float) -> Config | None:
 
 def _picks_behind_first_axis(config: Config) -> bool:
     """Whether it is x[:, i]: see `GatherKind.scaled`."""
-    return base_name(name_of(config)) == "index" and config["arguments"][1][1][0] < 0
+    return base_name(name_of(config)) == "index" and next(iter(config["arguments"][1][1]), 0) < 0
 
 
 def _grouped_places(config: Config) -> frozenset[Place]:

@@ -103,10 +103,6 @@ def function_of(cluster: Cluster) -> str | None:
     return name if name in FUNCTIONS else None
 
 
-_PARTS_OF_GELU = ("cube", "scale", "add", "scale", "tanh", "shift")
-"""What is in a row where a model writes the approximation of gelu out. Other runtimes know it and join it to a product.
-Signatures without exponents have a square in place of the cube."""
-
 _POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "rsqrt", 1.0: "square", 2.0: "square", -2.0: "square", 3.0: "cube"}
 """A forward exponent of 1 comes from signatures that were made before exponents were kept. It is taken for 2."""
 
@@ -114,6 +110,18 @@ _POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "rsqrt", 1.0: "square", 2.0: "squar
 def _power_of(exponent: Any) -> str:
     """The name in FUNCTIONS for an exponent; tensors, and numbers without a kernel of their own, are alike."""
     return _POWERS.get(exponent, "power") if isinstance(exponent, (int, float)) else "power"
+
+
+_PARTS_OF_GELU = ("cube", "scale", "add", "scale", "tanh", "shift")
+"""What is in a row where a model writes the approximation of gelu out. Signatures without exponents have a square in
+place of the cube."""
+
+
+def with_gelu_in_one(config: Config) -> Config:
+    """The same block; if its functions are those parts, with all of that gelu in place of them. Other runtimes know it
+    and make one node of it."""
+    written_out = config["functions"] in (_PARTS_OF_GELU, ("square", *_PARTS_OF_GELU[1:]))
+    return {"shape": config["shape"], "functions": ("gelu_by_parts",)} if written_out else config
 
 
 class PointwiseKind(BlockKind):
@@ -136,9 +144,6 @@ class PointwiseKind(BlockKind):
             functions.append(name)
             if name in BINARY and not operand:
                 operand = _operand(cluster)
-        if tuple(functions[: len(_PARTS_OF_GELU)]) in (("square", *_PARTS_OF_GELU[1:]), _PARTS_OF_GELU):
-            functions[: len(_PARTS_OF_GELU)] = ["gelu_by_parts"]
-            operand = operand if BINARY.intersection(functions) else ()
         if not functions:
             return None
         config: Config = {"shape": tuple(first["shape"]), "functions": tuple(functions)}

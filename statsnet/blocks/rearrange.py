@@ -176,7 +176,7 @@ class GatherKind(_ShapeKind):
         rows, *rest = config["shape"]
         kept, count = divided(rows, divisor), divided(config["count"], divisor)
         if config["axis"] > 0 and config.get("subscript") and (fewer := halved(rows, divisor)) is not None:
-            return {**config, "shape": (fewer, *rest)}
+            return {**config, "shape": (fewer, *rest)} if fewer != rows else None
         if config["axis"] > 0 or kept is None or count is None:
             return super().scaled(config, divisor)
         return {**config, "shape": (kept, *rest), "count": count}

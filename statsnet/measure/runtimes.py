@@ -151,25 +151,8 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
             "PERFORMANCE_HINT": "LATENCY",
         },
     )
-    prepared: dict[tuple[int, ...], Any] = {}
-
-    def run(arrays: Arrays) -> Any:
-        """Each set of inputs has a request, which holds them and its outputs. To hand them over in each step takes some
-        microseconds for each, and a proxy has more of them than a model."""
-        key = tuple(map(id, arrays))
-        if key not in prepared:
-            request, tensors = compiled.create_infer_request(), []
-            for place, array in enumerate(arrays):
-                dtype = compiled.inputs[place].element_type.to_dtype()
-                tensors.append(openvino.Tensor(np.require(array, dtype, ["C", "W"]), shared_memory=True))
-                request.set_input_tensor(place, tensors[-1])
-            prepared[key] = request, tensors, arrays  # as long as they are held, no others have their ids
-        request, *_ = prepared[key]
-        request.start_async()
-        request.wait()
-        return request
-
-    return run
+    request = compiled.create_infer_request()
+    return lambda arrays: request.infer(arrays, share_inputs=True, share_outputs=True)
 
 
 MOST_OF_PROTOBUF = 2**31

@@ -31,8 +31,11 @@ FEW_NAMES = 3
 """Operators that a message names at most."""
 
 DISTURBED = 1.5
-"""A member is profiled once more if the reference network took this many times as long meanwhile as at its best, or its
-operators this many times as long as its step."""
+"""A member is profiled once more if the reference network took this many times as long meanwhile as at its best, or if
+its operators and the time between them add up to this many times its step."""
+
+USELESS = 2 * DISTURBED
+"""A profile whose operators add up to more is not used by a later command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,7 @@ class LiveMembers:
             if again is not None and _disturbed(again, best_s) < _disturbed(better[name], best_s):
                 better[name] = again
             if (slower := _disturbed(better[name], best_s)) > DISTURBED:
-                self.setup.note(
-                    f"{name} was profiled on a disturbed machine: the reference network took {slower:.1f} times as "
-                    "long as at its best, or the operators as the step"
-                )
+                self.setup.note(_told(name, better[name], slower))
         return better
 
     def _profile(self, member: MixMember, stage: str, *, again: bool = False) -> Profile | None:
@@ -114,7 +114,7 @@ class LiveMembers:
         """A profile of this member from an earlier mix, in as many steps as its share of this one asks for, or more."""
         enough = [n for n in (FEW_REPEATS, MANY_REPEATS) if n >= _repeats(member)]
         found = (self.setup.cache.get(self._profile_key(member, n, again), Profile) for n in enough)
-        usable = (p for p in found if p is not None and self.speed.has_use_for(p))
+        usable = (p for p in found if p is not None and self._has_use_for(p))
         return next(usable, None)
 
     def _measured(self, member: MixMember, stage: str, again: bool, looks_again: bool = False) -> Profile:
@@ -127,7 +127,10 @@ class LiveMembers:
 
     def _profiling(self, member: MixMember, reference: str | None, stage: str, again: bool) -> Kept[Profile]:
         key, task = self._profile_key(member, _repeats(member), again), self._profile_task(member, reference)
-        return Kept(key=key, kind=Profile, task=task, stage=stage, is_usable=self.speed.has_use_for)
+        return Kept(key=key, kind=Profile, task=task, stage=stage, is_usable=self._has_use_for)
+
+    def _has_use_for(self, profile: Profile) -> bool:
+        return self.speed.has_use_for(profile) and (self.speed.is_steady or _explained(profile) < USELESS)
 
     def _profile_task(self, member: MixMember, reference: str | None) -> ProfileWorkload:
         least_s, most_s = PROFILED_S
@@ -202,6 +205,20 @@ def _reference_s(profile: Profile) -> float:
 
 
 def _disturbed(profile: Profile, best_s: float) -> float:
-    """How many times as long as at its best the reference network took, or as the step its operators; the larger."""
-    operators = max(m.explained_share for m in profile.signature.measurements)
-    return max(_reference_s(profile) / best_s, operators)
+    """How many times as long as at its best the reference network took, or as its step what the step consists of; the
+    larger."""
+    return max(_reference_s(profile) / best_s, _explained(profile))
+
+
+def _told(name: str, profile: Profile, slower: float) -> str:
+    if _explained(profile) < slower:
+        what = f"the reference network took {slower:.1f} times as long as at its best"
+        return f"{name} was profiled on a disturbed machine: {what}"
+    return (
+        f"the operators of {name} and the time between them add up to {slower:.1f} times its step, in two profiles: "
+        "other programs are busy, or recording takes long beside so short a step"
+    )
+
+
+def _explained(profile: Profile) -> float:
+    return max(m.explained_share for m in profile.signature.measurements)

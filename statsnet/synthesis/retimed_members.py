@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,9 +62,9 @@ class RetimedMembers:
         that were profiled beside the reference network.
 
         A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
-        are of another speed. It changes much alike for all members. So with many members only some are timed, and the
-        others' times change as those of their domain did. A member is left out if it cannot be timed, or if its
-        model does other work than its signature says.
+        are of another speed. It changes much alike for members of one domain. So with many members only some of
+        each domain are timed, and the others' times change as theirs did. A member is left out if it cannot be timed,
+        or if its model does other work than its signature says.
         """
         named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
         apart = {m.name: again for m in named if not at_hand(m.signature) and (again := self._pace_of(m))}
@@ -114,12 +113,12 @@ class RetimedMembers:
         }
 
     def _chosen(self, due: Sequence[TargetMember]) -> list[TargetMember]:
-        """Those that are worth timing. If members whose times are kept from an earlier mix are KEPT_SHARE of this one,
-        no others."""
-        kept = [m for m in due if self._has_all_time() and self._is_kept(m)]
-        if math.fsum(m.weight for m in kept) >= KEPT_SHARE * math.fsum(m.weight for m in due):
-            return kept
-        return list(worth_timing(due, self._retimed_s()))
+        """Those that were timed for an earlier mix, and what else is worth timing in domains of which they have less
+        than KEPT_SHARE."""
+        kept = {m.name: m for m in due if self._has_all_time() and self._is_kept(m)}
+        weights, of_kept = _weights(due), _weights(kept.values())
+        others = [m for m in due if m.name not in kept and of_kept[_domain(m)] < KEPT_SHARE * weights[_domain(m)]]
+        return [*kept.values(), *worth_timing(others, self._retimed_s())]
 
     def _is_kept(self, member: TargetMember) -> bool:
         timing = self._timing(member, 0, 1, None)
@@ -178,7 +177,10 @@ class RetimedMembers:
 
 
 KEPT_SHARE = 1 / 4
-"""So much of a mix's weight must be of members whose times are kept, that no others are timed for it."""
+"""So much of a domain's weight must be of members whose times are kept, that no others of it are timed for a mix."""
+
+MOST_OF_TIME = 1 / 2
+"""Of the time for all members, what one counts for at most."""
 
 RETIMED_S = (1.2, 3.0)
 """How long a member's steps are timed again in a process, at least and at most."""
@@ -198,29 +200,38 @@ def _usual(member: TargetMember, chosen: Iterable[TargetMember], factors: Mappin
 
 
 def worth_timing(members: Sequence[TargetMember], left_s: float) -> Iterator[TargetMember]:
-    """Those that can be timed within this time together, and at least one: see `_by_promise`."""
-    timed_s = time_of_each_s(left_s, len(members))
+    """Those that can be timed within this time together, in the order of `_by_promise`. The first one is timed in any
+    case, and counts for MOST_OF_TIME at most: where it is a large model, others are not left out for it."""
+    timed_s, most_s = time_of_each_s(left_s, len(members)), MOST_OF_TIME * left_s
     for number, member in enumerate(_by_promise(members)):
-        left_s -= _expected_s(member, timed_s)
-        if number and left_s < 0:
-            return
+        expected_s = _expected_s(member, timed_s)
+        if number and expected_s > left_s:
+            continue
+        left_s -= min(expected_s, most_s)
         yield member
 
 
 def _by_promise(members: Iterable[TargetMember]) -> list[TargetMember]:
-    """First from the domain of which the smallest share is chosen so far, so that each is known by some: within a
+    """First from the domain of which the smallest share is chosen so far, so that each is known by some; within a
     domain by weight, then the quickest first."""
     waiting: dict[str, list[TargetMember]] = defaultdict(list)
-    for member in members:
+    for member in sorted(members, key=lambda m: (m.weight, -m.latency_s, m.name)):
         waiting[_domain(member)].append(member)
-    weights = {domain: math.fsum(m.weight for m in own) or 1.0 for domain, own in waiting.items()}
-    for own in waiting.values():
-        own.sort(key=lambda m: (m.weight, -m.latency_s, m.name))
+    weights = _weights(m for own in waiting.values() for m in own)
+    known = dict.fromkeys(waiting, 0.0)
     chosen: list[TargetMember] = []
     while left := [domain for domain, own in waiting.items() if own]:
-        known = {d: math.fsum(m.weight for m in chosen if _domain(m) == d) / weights[d] for d in left}
-        chosen.append(waiting[min(left, key=lambda d: (known[d], -weights[d]))].pop())
+        domain = min(left, key=lambda d: (known[d] / weights[d], -weights[d]))
+        chosen.append(waiting[domain].pop())
+        known[domain] += chosen[-1].weight
     return chosen
+
+
+def _weights(members: Iterable[TargetMember]) -> defaultdict[str, float]:
+    weights: defaultdict[str, float] = defaultdict(float)
+    for member in members:
+        weights[_domain(member)] += member.weight
+    return weights
 
 
 def _domain(member: TargetMember) -> str:

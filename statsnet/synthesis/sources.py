@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from statsnet.blocks import KINDS, Config, asked, readings, recognise
 from statsnet.blocks.conv_chain import ConvChainKind
 from statsnet.blocks.embedding import EmbeddingBagKind
 from statsnet.blocks.parameters import ParametersKind
+from statsnet.blocks.pointwise import with_gelu_in_one
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.profiling.motifs import JOINING
 from statsnet.signatures.categories import base_name
@@ -32,6 +33,12 @@ PARAMETERS = ParametersKind()
 
 Gradient = tuple[str, tuple[int, ...]]
 """A member, and the shape of a gradient in it."""
+
+Mask = tuple[str, tuple[int, ...]]
+"""A member, and the shape of a mask in it."""
+
+MOST_MASKS = 0.9
+"""If a model makes a mask once for several layers, their attention is called more often."""
 
 BATCHES = 8
 """A table's row counts as read if one of this many batches reads it; workloads and proxies cycle through as many."""
@@ -68,7 +75,7 @@ def _motifs(target: Target) -> list[Source]:
     by_key: dict[str, Source] = {}
     times_in_a_block = _times_in_a_block(target)
     cut, permuted = _cut_gradients(target), _permuted_gradients(target)
-    of_booleans = _made_of_booleans(target) if target.may_leave_torch else set()
+    masks = _calls_on_booleans(target)
     optimizers = _optimizers(target)
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
@@ -79,8 +86,8 @@ def _motifs(target: Target) -> list[Source]:
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             gradient = motif.member, _output_shape(run[-1])
             for kind, config in readings(run):  # type: ignore[arg-type]
-                if (motif.member, config.get("expanded_mask") or config.get("mask")) in of_booleans:
-                    config = {**config, "boolean": True}
+                if target.may_leave_torch:
+                    config = _as_in_graphs(kind, config, run[-1], masks)
                 rules = KINDS[kind]
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
@@ -147,16 +154,25 @@ def _times_in_a_block(target: Target) -> Callable[[str, TargetMotif], int]:
     return times
 
 
-def _made_of_booleans(target: Target) -> set[tuple[str, tuple[int, ...]]]:
-    """Members, with the shapes in four axes of what they choose by booleans: if attention adds such numbers to its
-    scores, torch has made them of a mask of booleans. Other runtimes are given the booleans."""
-    made = set()
+def _as_in_graphs(kind: str, config: Config, last: TargetCluster, masks: Mapping[Mask, float]) -> Config:
+    """A block whose graph, for other runtimes, has what the model's has where torch runs the same operators."""
+    if kind == "pointwise":
+        return with_gelu_in_one(config)
+    mask = last.member, config.get("expanded_mask") or config.get("mask") or ()
+    is_of_booleans = kind == "attention" and masks.get(mask, 0.0) >= MOST_MASKS * last.calls_per_s > 0
+    return {**config, "boolean": True} if is_of_booleans else config
+
+
+def _calls_on_booleans(target: Target) -> Mapping[Mask, float]:
+    """How often a second members choose by booleans of a shape, in four axes. Where attention is called as often with
+    numbers of that shape, torch has made these of a mask of booleans. Other runtimes are given the booleans."""
+    calls: dict[Mask, float] = defaultdict(float)
     for cluster in target.clusters:
         first: Any = cluster.args[0] if cluster.args else None
         if base_name(cluster.op) == "where" and is_tensor(first) and first["dtype"] == "bool":
             shape = _output_shape(cluster)
-            made.add((cluster.member, (*(1,) * (4 - len(shape)), *shape)))
-    return made
+            calls[cluster.member, (*(1,) * (4 - len(shape)), *shape)] += cluster.calls_per_s
+    return calls
 
 
 def _optimizers(target: Target) -> dict[str, str | None]:

@@ -20,6 +20,7 @@ from benchmarks.killed import KilledRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.scale import ScaleRow
+from benchmarks.search_front import FrontRow
 from benchmarks.slow_network import NetworkRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
@@ -37,6 +38,7 @@ ROWS = {
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
     "scale.py": ScaleRow,
+    "search_front.py": FrontRow,
     "slow_network.py": NetworkRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from statsnet.blocks import KINDS, readings, recognise
 from statsnet.blocks.conformance import block_input
+from statsnet.blocks.pointwise import with_gelu_in_one
 from statsnet.signatures.model import Cluster, Skew
 
 Motifs = Callable[[Callable[[], Any]], list[list[Cluster]]]
@@ -234,7 +235,10 @@ def test_a_copy_that_moves_nothing_is_no_transposition(motifs: Motifs) -> None:
 def test_gelu_that_a_model_writes_out_is_one_function(motifs: Motifs) -> None:
     x = r(3, 4)
     _, config = recognised(lambda: torch.tanh(0.8 * (x + 0.04 * x.pow(3.0))) + 1.0, motifs, "pointwise")
+    assert config["functions"] == ("cube", "scale", "add", "scale", "tanh", "shift")
+    config = with_gelu_in_one(config)
     assert config == {"shape": (3, 4), "functions": ("gelu_by_parts",)}
+    assert with_gelu_in_one({"shape": (3, 4), "functions": ("tanh",)})["functions"] == ("tanh",)
     torch.testing.assert_close(KINDS["pointwise"].build(config)(x), F.gelu(x, approximate="tanh"))
 
 

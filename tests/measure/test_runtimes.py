@@ -134,7 +134,7 @@ def check_onnx(built: BuiltWorkload, path: Path) -> None:
 
 
 def outputs(result: Any) -> list[Any]:
-    values = list(result.results.values()) if hasattr(result, "results") else list(result)
+    values = list(result.values()) if hasattr(result, "values") else list(result)
     return [value.numpy() if hasattr(value, "numpy") else value for value in values]
 
 

@@ -39,8 +39,8 @@ def test_every_block_computes_what_it_does_in_torch(runtime: str, write_source: 
 
 
 def arrays_of(result: Any) -> list[Any]:
-    """OpenVINO hands on its request, onnxruntime values that hold an array."""
-    values = list(result.results.values()) if hasattr(result, "results") else list(result)
+    """OpenVINO gives arrays by output, onnxruntime values that hold one."""
+    values = list(result.values()) if hasattr(result, "values") else list(result)
     return [value.numpy() if hasattr(value, "numpy") else value for value in values]
 
 

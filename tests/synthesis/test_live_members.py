@@ -222,3 +222,21 @@ def test_a_profile_whose_operators_take_longer_than_its_step_is_made_once_more(
     mix, _replayed = bench.measure_members(mix_of(moved(profile)), SPEED)
     assert outcomes == []
     assert mix.members[0].signature.measurements[0].cluster_time_s == pytest.approx(before.cluster_time_s)
+
+
+def test_a_useless_profile_is_not_used_later(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A neighbour was busy during both profiles."""
+    (before,) = profile.measurements
+    longer = replace(before, cluster_time_s=tuple(t and 5 * t for t in before.cluster_time_s))
+    outcomes, said = [before, longer, longer], list[str]()
+    play(
+        monkeypatch,
+        benches,
+        lambda _: Profile(signature=replace(profile, measurements=(outcomes.pop(),)), reference_latency_s=0.01),
+    )
+    for left, notes in ((1, 1), (0, 1)):
+        with_setup(bench, note=said.append).measure_members(mix_of(moved(profile)), SPEED)
+        assert len(outcomes) == left
+        assert [("times its step" in note) for note in said] == [True] * notes

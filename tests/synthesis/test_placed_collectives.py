@@ -36,6 +36,7 @@ from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.target import Target, target_of, target_of_members, target_of_mix
 from statsnet.synthesis.bench import Unmeasured
+from statsnet.synthesis.budget import usual_budget_of
 from statsnet.synthesis.collectives import (
     CALLS_ERROR,
     AskedCollective,
@@ -206,6 +207,15 @@ def test_the_usual_step_of_one_workload_ends_with_whole_calls() -> None:
     """At a compression of 53, a step of 20 calls has less than a half: it is made as long as one call needs."""
     asked = asked_collectives(distributed())
     assert step_of_whole_calls(asked, 0.012 / 53, 0.012) == pytest.approx(0.012 / 20, rel=CALLS_ERROR * 1.01)
+
+
+def test_a_short_step_of_several_processes_has_a_proxy_as_long() -> None:
+    """With half of the calls, which of them run beside each other could not follow the step."""
+    (member,) = distributed().members
+    (measurement,) = member.signature.measurements
+    slower = target_of(replace(member.signature, measurements=(measurement.scale_times(0.03 / 0.012),)))
+    assert usual_budget_of(slower, own_sizes=False) == pytest.approx(0.03)
+    assert usual_budget_of(computing(slower), own_sizes=False) == pytest.approx(0.02)
 
 
 def test_an_operation_that_is_never_called_makes_no_step_longer() -> None:

@@ -217,17 +217,21 @@ def test_bags_that_a_model_reads_one_after_another_are_also_one_block(mode: str,
     assert times == (pytest.approx({1000: 0.005, 5000: 0.0025}) if uses else {})
 
 
-@pytest.mark.parametrize(("mode", "shape", "boolean"), [
-    ("inference", (2, 1, 8, 8), True), ("inference", (2, 1, 4, 4), False), ("training", (2, 1, 8, 8), False),
+@pytest.mark.parametrize(("mode", "shape", "calls", "boolean"), [
+    ("inference", (2, 1, 8, 8), 3.0, True), ("inference", (2, 1, 4, 4), 3.0, False),
+    ("training", (2, 1, 8, 8), 3.0, False), ("inference", (2, 1, 8, 8), 1.0, False),
 ])  # fmt: skip
 def test_a_mask_that_torch_makes_of_booleans_is_one_of_booleans(
-    mode: str, shape: tuple[int, ...], boolean: bool
+    mode: str, shape: tuple[int, ...], calls: float, boolean: bool
 ) -> None:
-    """Other runtimes are given the booleans, and run another program than with numbers."""
+    """Other runtimes are given the booleans, and run another program than with numbers. Not one that a model makes of
+    booleans once, for three layers."""
     heads, mask = tensor(2, 4, 8, 16), tensor(2, 1, 8, 8)
-    chosen = cluster("aten.where.self", "forward", (tensor(*shape, dtype="bool"), tensor(), tensor()), *shape)
+    by = (tensor(*shape, dtype="bool"), tensor(), tensor())
+    chosen = replace(cluster("aten.where.self", "forward", by, *shape), calls=calls)
     args = (heads, heads, heads, 0.0, False, mask)
-    attention = cluster("aten._scaled_dot_product_flash_attention_for_cpu.default", "forward", args, 2, 4, 8, 16)
+    flash = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+    attention = replace(cluster(flash, "forward", args, 2, 4, 8, 16), calls=3.0)
     signature = small_signature(
         mode=mode,
         clusters=(chosen, attention),
