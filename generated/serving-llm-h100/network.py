@@ -547,7 +547,8 @@ class Attention(Block):
         self.causal, self.contiguous = causal, contiguous
         seen = side_input(*mask).detach() if mask else None
         if boolean and seen is not None:
-            seen = seen > -1  # nearly all positions
+            seen = seen > -1.3  # nearly all positions; no query sees nothing
+            seen[..., 0] = True
         self.register_buffer("side_input_mask", seen)
         self.expanded_mask = expanded_mask
 
