@@ -40,7 +40,8 @@ LONG: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def check_sizes(network: Any) -> None:
-    """Run forward and backward: activations and gradients are finite, of sane size and not denormal."""
+    """Run forward and backward: activations and gradients are finite, of sane size and not denormal. A gradient may be
+    cut off: that of a maximum's operand of which no element is the largest."""
     proxy = network.build()
     seen: list[Tensor] = []
     batch = [x.requires_grad_(x.is_floating_point()) for x in inputs(network, proxy)]
@@ -49,7 +50,9 @@ def check_sizes(network: Any) -> None:
             stack.enter_context(noted(block, lambda y: seen.append(y.detach())))
         outputs = proxy(batch)
     torch.autograd.backward(outputs, network.gradients_like(outputs))
-    seen += [x.grad for x in (*proxy.parameters(), *batch) if x.requires_grad]
+    gradients = [x.grad for x in (*proxy.parameters(), *batch) if x.requires_grad]
+    assert any(g.any() for g in gradients)
+    seen += [g for g in gradients if g.any()]
     for tensor in seen:
         size = float(tensor.double().square().mean().sqrt())
         assert math.isfinite(size)
