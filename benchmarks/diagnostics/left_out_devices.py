@@ -4,10 +4,10 @@
         [--dtype DTYPE] [--ways 1,2,3] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12]
         [--profiles DIR]
 
-Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each of the others (by name or
-file; by default every device of the tables that the product would take as a row) whose record
-knows much of the mix is left out in turn: it is in no row. The suite's and the proxy's factor come from the left-out
-record, operator by operator, as other_devices.py does. Prints one Markdown table.
+Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each of the others whose record
+knows much of the mix is left out in turn: it is in no row. They are given by name or file; by default they are all
+devices of the tables that the product would take as rows. The factors of the suite and of the proxy come from the
+left-out record, operator by operator, as other_devices.py does. Prints one Markdown table.
 """
 
 from __future__ import annotations

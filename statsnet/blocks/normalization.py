@@ -63,7 +63,7 @@ class NormKind(BlockKind):
         if kind == "layer":
             width = math.prod(first.args[1])
             rows = math.prod(shape) // width
-            # Runtimes look at the axes before they join an addition to a norm: onnxruntime wants three.
+            # A sequence keeps its three axes: to norms of two, onnxruntime was seen to join no addition.
             shape = (1, rows, width) if len(shape) - len(first.args[1]) > 1 else (rows, width)
         config: Config = {"kind": kind, "shape": shape, "activation": activation_behind(motif)}
         if residual:

@@ -211,23 +211,24 @@ def worth_timing(members: Sequence[TargetMember], left_s: float) -> Iterator[Tar
         yield member
 
 
-def _by_promise(members: Iterable[TargetMember]) -> list[TargetMember]:
+def _by_promise(members: Sequence[TargetMember]) -> list[TargetMember]:
     """First from the domain of which the smallest share is chosen so far, so that each is known by some; within a
     domain by weight, then the quickest first."""
     waiting: dict[str, list[TargetMember]] = defaultdict(list)
     for member in sorted(members, key=lambda m: (m.weight, -m.latency_s, m.name)):
         waiting[_domain(member)].append(member)
-    weights = _weights(m for own in waiting.values() for m in own)
-    known = dict.fromkeys(waiting, 0.0)
+    weights, known = _weights(members), dict.fromkeys(waiting, 0.0)
     chosen: list[TargetMember] = []
     while left := [domain for domain, own in waiting.items() if own]:
         domain = min(left, key=lambda d: (known[d] / weights[d], -weights[d]))
-        chosen.append(waiting[domain].pop())
-        known[domain] += chosen[-1].weight
+        member = waiting[domain].pop()
+        known[domain] += member.weight
+        chosen.append(member)
     return chosen
 
 
 def _weights(members: Iterable[TargetMember]) -> defaultdict[str, float]:
+    """By domain."""
     weights: defaultdict[str, float] = defaultdict(float)
     for member in members:
         weights[_domain(member)] += member.weight

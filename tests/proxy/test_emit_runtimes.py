@@ -44,10 +44,8 @@ def arrays_of(result: Any) -> list[Any]:
     return [value.numpy() if hasattr(value, "numpy") else value for value in values]
 
 
-def test_what_operators_by_themselves_read_is_an_input_without_what_is_expanded(
-    monkeypatch: pytest.MonkeyPatch, write_source: Callable[..., str], load: Any
-) -> None:
-    """A runtime would compute with constants before it runs, and take a copy of arrays with strides in each step."""
+def looking(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A runtime of this name, which runs nothing. The list gets its program, and its arrays in each step."""
     taken: list[Any] = []
 
     def look(program: torch.export.ExportedProgram) -> runtimes.Program:
@@ -55,6 +53,14 @@ def test_what_operators_by_themselves_read_is_an_input_without_what_is_expanded(
         return lambda arrays: taken.append(arrays)
 
     monkeypatch.setitem(runtimes.RUNTIMES, "looking", look)
+    return taken
+
+
+def test_what_operators_by_themselves_read_is_an_input_without_what_is_expanded(
+    monkeypatch: pytest.MonkeyPatch, write_source: Callable[..., str], load: Any
+) -> None:
+    """A runtime would compute with constants before it runs, and take a copy of arrays with strides in each step."""
+    taken = looking(monkeypatch)
     operands = ((2, 5, 8), (8, 0, 1)), ((2, 5, 8), (48, 1, 5))  # one is expanded; the other a transposed slice
     network = load(write_source("inference", one_of("operator", operator("mul.Tensor", *operands))))
     proxy = network.build()
@@ -135,13 +141,7 @@ def test_what_stands_for_other_branches_is_an_input(
     monkeypatch: pytest.MonkeyPatch, write_source: Callable[..., str], load: Any
 ) -> None:
     """A runtime may lay out constants as it likes; it cannot do so with what another branch writes in each step."""
-    taken: list[Any] = []
-
-    def look(program: torch.export.ExportedProgram) -> runtimes.Program:
-        taken.append(program)
-        return lambda arrays: taken.append(arrays)
-
-    monkeypatch.setitem(runtimes.RUNTIMES, "looking", look)
+    taken = looking(monkeypatch)
     sizes = {"batch": 2, "rows": 4, "depth": 8, "columns": 8, "transposed": True}
     network = load(write_source("inference", one_of("batched_matmul", sizes)))
     exported_proxy("looking", network, network.build(), "cpu")()
