@@ -26,7 +26,7 @@ def doctor(noise_time_s: float, no_noise: bool, json_path: str | None) -> None:
     """
     from statsnet.errors import StatsNetError
     from statsnet.evaluation.machine import Finding, findings
-    from statsnet.reporting.machine import machine_report, noise_finding
+    from statsnet.reporting.machine import idle_memory_finding, machine_report, noise_finding
 
     found = list(findings())
     data: dict[str, Any] = {"noise": None}
@@ -37,7 +37,7 @@ def doctor(noise_time_s: float, no_noise: bool, json_path: str | None) -> None:
             with output.progress() as show:
                 noise = noise_now(noise_time_s, report=show)
             data["noise"] = asdict(noise) | {"warnings": list(noise.warnings)}
-            found.append(noise_finding(noise))
+            found += [noise_finding(noise), idle_memory_finding(noise)]
         except StatsNetError as error:
             found.append(Finding(name="noise now", state="unknown", value=error.message, advice=error.hint))
     data["findings"] = [asdict(each) for each in found]

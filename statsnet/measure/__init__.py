@@ -9,7 +9,7 @@ How a step is timed
 Many samples
     rounds, side_by_side, rounds_log, cache
 A quiet machine
-    quiet_machine, reference_network, patience, device_lock, at_hand
+    quiet_machine, idle_memory, reference_network, patience, device_lock, at_hand
 What a profiler saw
     profiler_events, device_kernels, gpu_power, ncu, ncu_csv
 One step in several processes

@@ -94,7 +94,7 @@ def of_one_speed(
     left_out = []
     for done in engine.run(looks, report=report):
         if done.error is None and done.result is not None:
-            steps_s[done.index] = done.result
+            steps_s[done.index] = done.result.latency_s
         elif done.error is not None:
             why = f"the reference network could not be timed there ({done.error.message})"
             left_out.append(LeftOut(name=places[done.index].name, why=why, hint=done.error.hint or "look at its logs"))

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from statsnet.measure.idle_memory import IdleMemory
 from statsnet.measure.network_file import load_network
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.task import Context, Task
@@ -25,19 +26,28 @@ FEWEST_LOOKS = 3
 BETWEEN_LOOKS_S = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """The undisturbed step of the reference network; and the time to reach a page of memory that nobody used meanwhile,
+    where that is known."""
+
+    latency_s: float
+    page_s: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
-class TimeReferenceNetwork(Task[float]):
-    """The undisturbed step of the network in a folder, from looks like those beside other measurements."""
+class TimeReferenceNetwork(Task[Looked]):
+    """Times the network in a folder by looks like those beside other measurements."""
 
     folder: str
     device: str = "cpu"
     time_s: float = 1.0
 
-    def run(self, context: Context) -> float:
-        network = ReferenceNetwork(self.folder, self.device)
+    def run(self, context: Context) -> Looked:
+        network, memory = ReferenceNetwork(self.folder, self.device), IdleMemory(self.device)
         for _ in network.looks(self.time_s):
             pass
-        return network.undisturbed_s
+        return Looked(latency_s=network.undisturbed_s, page_s=memory.page_s())
 
 
 class ReferenceNetwork:

@@ -13,6 +13,7 @@ import msgspec
 import torch
 
 from statsnet.environment import describe
+from statsnet.measure.idle_memory import IdleMemory, slow_memory
 from statsnet.measure.network_file import load_network
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
@@ -95,7 +96,7 @@ class TimingTask(Task[TimedStep]):
         self, step: Callable[[], Any], context: Context, clock: Callable[[], float] = time.perf_counter
     ) -> TimedStep:
         """Time the step as its setting, its device and turns with others require, on a CPU by this clock."""
-        device, setting = self.device, context.setting
+        device, setting, memory = self.device, context.setting, IdleMemory(self.device)
         if device.startswith("cuda"):
             torch.cuda.empty_cache()  # what building took for a moment, others need: several processes share the GPU
         wrapped = wrap_step(setting, step, device)
@@ -120,6 +121,7 @@ class TimingTask(Task[TimedStep]):
             measured = machine.measure(partial(measure, wrapped, device=device, clock=clock, **self.limits.given()))
             measured["warnings"] += machine.warnings
             timing = msgspec.convert(measured, Timing)
+        timing = replace(timing, warnings=(*timing.warnings, *slow_memory(memory.page_s())))
         if compiled:
             timing = replace(timing, generated_share=_generated_share(wrapped, device))
         environment = describe(device)

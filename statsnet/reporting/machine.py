@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from statsnet.evaluation.machine import Finding
 from statsnet.evaluation.noise import Noise
+from statsnet.measure.idle_memory import slow_memory
 from statsnet.reporting.tables import Report, line, notes, percent, table
 from statsnet.units import format_duration
 
@@ -40,3 +41,12 @@ def noise_finding(noise: Noise) -> Finding:
         advice = "stop other programs; results will need more --processes"
         return Finding(name="noise now", state="change", value=value, advice=advice)
     return Finding(name="noise now", state="ok", value=value)
+
+
+def idle_memory_finding(noise: Noise) -> Finding:
+    """Whether memory stays at hand while nobody uses it."""
+    if noise.page_s is None:
+        return Finding(name="idle memory", state="unknown", value="not looked at, for STATSNET_PATIENCE_S is 0")
+    value = f"a page that was not used for a moment takes {format_duration(noise.page_s)} to reach"
+    slow = slow_memory(noise.page_s)
+    return Finding(name="idle memory", state="change" if slow else "ok", value=value, advice="".join(slow))

@@ -11,7 +11,7 @@ from statsnet.environment.record import usable_cores
 from statsnet.errors import ProcessError, StatsNetError, printable
 from statsnet.measure import sandbox
 from statsnet.measure.network_file import digest, written
-from statsnet.measure.reference_network import TimeReferenceNetwork
+from statsnet.measure.reference_network import Looked, TimeReferenceNetwork
 from statsnet.measure.several_processes import run_in_group
 from statsnet.profiling.hardware_counters import by_place, counted_signature, counters_of
 from statsnet.signatures.measurement import Measurement
@@ -57,7 +57,8 @@ class LiveBench:
             return STEADY
         source = reference_network(self.setup.mode, self.setup.dtype)
         key, cache = self.setup.key(speed_of=digest(source)), self.setup.cache
-        now_s, kept_s = self._reference_s(source), cache.get(key, float)
+        now, kept_s = self._look(source), cache.get(key, float)
+        now_s = now.latency_s
         if kept_s is not None and kept_s > UNDERCUT * now_s:
             slower = f"the reference network took {kept_s / now_s:.1f} times as long as now"
             self.setup.note(f"the machine was disturbed when its speed was measured: {slower}, so that is forgotten")
@@ -65,13 +66,13 @@ class LiveBench:
             cache.put(key, now_s)
             put_s = cache.get(key, float)
             kept_s = now_s if put_s is None or put_s == kept_s else put_s  # rounded, as later runs read it
-        return MachineSpeed(reference_network=source, reference_latency_s=kept_s, now_s=now_s)
+        return MachineSpeed(reference_network=source, reference_latency_s=kept_s, now_s=now_s, page_s=now.page_s)
 
     def drift(self, speed: MachineSpeed) -> float:
-        return 1.0 if speed.is_steady else speed.drift(self._reference_s(speed.reference_network))
+        return 1.0 if speed.is_steady else speed.drift(self._look(speed.reference_network).latency_s)
 
-    def _reference_s(self, source: str) -> float:
-        """The reference network's step time now."""
+    def _look(self, source: str) -> Looked:
+        """At the reference network, now."""
         with written(source) as folder:
             task = TimeReferenceNetwork(folder=folder, device=self.setup.device, time_s=LOOKED_S)
             return self.setup.run(task, "the machine's speed")

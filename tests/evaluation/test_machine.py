@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from statsnet.evaluation import machine
 from statsnet.evaluation.machine import EXTRAS, Finding, findings
 from statsnet.evaluation.noise import Noise, TimeOperator
 from statsnet.measure.task import Context
-from statsnet.reporting.machine import machine_report, noise_finding
+from statsnet.reporting.machine import idle_memory_finding, machine_report, noise_finding
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,16 +71,24 @@ def test_extras_are_those_of_the_package() -> None:
 
 
 def test_noise() -> None:
-    quiet = Noise(median_s=1e-3, spread=0.01, precision=0.001, steps=100, warnings=())
+    quiet = Noise(median_s=1e-3, spread=0.01, precision=0.001, steps=100, warnings=(), page_s=3e-7)
     assert noise_finding(quiet).state == "ok"
-    busy = Noise(
-        median_s=1e-3, spread=0.01, precision=0.001, steps=100, warnings=("other programs kept the cores busy",)
-    )
+    busy = replace(quiet, warnings=("other programs kept the cores busy",))
     assert noise_finding(busy).advice == "other programs kept the cores busy"
     assert len(machine_report([noise_finding(busy)])) == 2
 
 
+def test_memory_that_the_host_takes_away() -> None:
+    usual = Noise(median_s=1e-3, spread=0.01, precision=0.001, steps=100, warnings=(), page_s=3e-7)
+    assert idle_memory_finding(usual).state == "ok"
+    assert idle_memory_finding(replace(usual, page_s=None)).state == "unknown"
+    taken = idle_memory_finding(replace(usual, page_s=6e-5))
+    assert taken.state == "change"
+    assert "60 µs a page" in taken.advice
+
+
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 def test_the_operator_is_timed() -> None:
-    timing = TimeOperator(time_s=0.02).run(Context())
-    assert len(timing.latency_s) >= 3
+    timed = TimeOperator(time_s=0.02).run(Context())
+    assert len(timed.timing.latency_s) >= 3
+    assert timed.page_s is None  # tests do not look at the machine's state

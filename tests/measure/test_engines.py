@@ -14,6 +14,7 @@ from statsnet.errors import StatsNetError, UsageError
 from statsnet.measure.engine import Fleet, LeftOut, LocalEngine, Place
 from statsnet.measure.errand import decode_errand
 from statsnet.measure.fleet import alike, kinds_of, of_one_kind, of_one_speed
+from statsnet.measure.reference_network import Looked
 from statsnet.measure.task import encoded, to_json
 
 
@@ -64,7 +65,8 @@ class Timed:
 
         for index, step_s in enumerate(self.steps_s):
             error = None if step_s else StatsNetError("no memory", hint="buy some")
-            yield Done(index=index, place=asked[index].places[0], result=step_s, error=error)
+            looked = Looked(latency_s=step_s) if step_s else None
+            yield Done(index=index, place=asked[index].places[0], result=looked, error=error)
 
 
 def test_a_slow_node_is_named() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from synthesis_builders import NOTHING, alone, part
 
 from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.reference_network import TimeReferenceNetwork
+from statsnet.measure.reference_network import Looked, TimeReferenceNetwork
 from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
 from statsnet.profiling.replay_task import Replayed, ReplayOperators
@@ -58,7 +58,7 @@ def answers(profile: Signature, *, slower: float = 1.0) -> Callable[[Task[Any]],
             case TimeWorkload():
                 return beside_a_reference_network(measurement.latency_s)
             case TimeReferenceNetwork():
-                return reference_s
+                return Looked(latency_s=reference_s)
             case MeasureBlocks():
                 block = replace(alone(part("k", 0.001), NOTHING), reference_latency_s=reference_s)
                 return [block for _ in task.blocks]

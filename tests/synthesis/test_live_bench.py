@@ -15,6 +15,7 @@ from synthesis_builders import candidate, mix_of, moved, part, play
 
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.network_file import digest
+from statsnet.measure.reference_network import Looked
 from statsnet.signatures.canonical import content_id
 from statsnet.signatures.model import Signature
 from statsnet.synthesis import bench as benches
@@ -89,7 +90,7 @@ def test_whole_networks_are_as_fast_as_when_members_were_timed(
 def test_the_speed_is_that_of_the_first_time(bench: LiveBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a second run of the same command comes out the same; a fresh cache forgets it."""
     seen_s = [0.030, 0.045, 0.045, 0.040]
-    play(monkeypatch, benches, lambda _: seen_s.pop(0))
+    play(monkeypatch, benches, lambda _: Looked(latency_s=seen_s.pop(0)))
     first, second = (bench.machine_speed() for _ in range(2))
     assert (first.reference_latency_s, second.reference_latency_s) == (0.030, 0.030)
     assert second.now_s == 0.045
@@ -99,7 +100,7 @@ def test_the_speed_is_that_of_the_first_time(bench: LiveBench, monkeypatch: pyte
 
 def test_the_speed_of_a_disturbed_machine_is_forgotten(bench: LiveBench, monkeypatch: pytest.MonkeyPatch) -> None:
     seen_s = [0.412, 0.012, 0.011, 0.300]
-    play(monkeypatch, benches, lambda _: seen_s.pop(0))
+    play(monkeypatch, benches, lambda _: Looked(latency_s=seen_s.pop(0)))
     speeds = [bench.machine_speed() for _ in range(4)]
     assert [speed.reference_latency_s for speed in speeds] == [0.412, 0.012, 0.012, 0.012]
 

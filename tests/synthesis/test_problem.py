@@ -11,7 +11,7 @@ from synthesis_builders import BUDGET_S, GEMM, RELU, SimulatedBench, mix_of, pla
 
 from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
-from statsnet.measure.reference_network import TimeReferenceNetwork
+from statsnet.measure.reference_network import Looked, TimeReferenceNetwork
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import problem as problems
@@ -65,7 +65,11 @@ def test_a_machine_that_was_disturbed_at_the_first_look_is_looked_at_again(
     """Its blocks were measured when it was quiet: they are kept."""
     monkeypatch.setattr(problems, "LOOK_AGAIN_S", 0.0)
     quiet, looks = answers(profile), iter((0.09, 0.01, 0.01, 0.01))
-    tasks = play(monkeypatch, benches, lambda t: next(looks) if isinstance(t, TimeReferenceNetwork) else quiet(t))
+    tasks = play(
+        monkeypatch,
+        benches,
+        lambda t: Looked(latency_s=next(looks)) if isinstance(t, TimeReferenceNetwork) else quiet(t),
+    )
     problem = prepare(mix_of(profile), bench, ProxyRequest(mix_text="a mix"), Design())
     assert problem.speed.reference_latency_s == 0.01
     measured = [block for task in tasks if isinstance(task, MeasureBlocks) for block in task.blocks]
