@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from statsnet.environment.record import public_torch_version
+from statsnet.environment.record import public_torch_version, two_digits
 from statsnet.recordings.chrome_trace import Recording
 from statsnet.signatures.measurement import environment_without_details
 
@@ -20,13 +20,14 @@ def environment_of(recording: Recording, device: Literal["cpu", "cuda"]) -> dict
     if device == "cpu":
         return record
     gpu = _device_properties(recording)
+    memory_bytes = _size(gpu.get("totalGlobalMem"))
     is_amd = (
         any(key.startswith(("hip_", "roctracer", "rocprofiler")) for key in head)
         or (_size(gpu.get("warpSize")) or 32) > 32
     )
     return record | {
         "device_name": _device_name(gpu, is_amd),
-        "memory_bytes": _size(gpu.get("totalGlobalMem")),
+        "memory_bytes": memory_bytes and two_digits(memory_bytes),
         "cuda": _cuda_version(head.get("cuda_runtime_version")),
         "gpu": {
             "compute_capability": _compute_capability(gpu),

@@ -146,6 +146,7 @@ def test_no_name_enters(recording: Path) -> None:
 def test_the_device_is_described(recording: Path) -> None:
     environment = measurement(read_kineto(recording).signature).environment
     assert (environment["device"], environment["device_name"]) == ("cuda", "NVIDIA H100 80GB HBM3")
+    assert environment["memory_bytes"] == 79 * 2**30, "the exact size tells one machine from others"
     gpu = environment["gpu"]
     assert gpu is not None
     assert (gpu["compute_capability"], gpu["multiprocessors"]) == ("9.0", 132)
