@@ -4,13 +4,15 @@ ATen and its libraries look at some scalars to choose a kernel, or to skip work:
 0 and 1, probabilities of 0 and 1. Such values stay as they are, and no other value becomes one of them.
 
 Integers are sizes, axes and choices in most places of an operator's schema, and stay. In the others they are values: a
-token's id, a vocabulary's end, a zero point. There only their size is kept.
+token's id, a vocabulary's end, a zero point. There only their size is kept. Lists of lengths are what a tensor held:
+of these the longest is kept, or none.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
@@ -35,16 +37,27 @@ KEPT_INTEGERS = (0, 1, 2)
 """Integers that may choose a kernel, or skip work, with either sign."""
 
 VALUES = frozenset(
-    {"padding_idx", "ignore_index", "blank", "zero_point", "output_zero_point", "quant_min", "quant_max", "fill_value",
-     "value", "low", "high", "from", "to", "seed", "initial_seed"}
+    {"padding_idx", "ignore_index", "blank", "quant_min", "quant_max", "fill_value", "value", "val", "low", "high",
+     "from", "to", "tag", "tag_list"}
 )  # fmt: skip
-"""Parameters of operators that take an integer which is a value, not a size. So do all that take any number."""
+"""Parameters of operators that take an integer which is a value, not a size. So do all that take any number, and those
+that VALUES_LIKE finds."""
+
+VALUES_LIKE = re.compile(r"zero_point|_zp$|seed")
+"""Quantized operators have a zero point for each operand: `x_zero_point`, `Y_zero_point_i`, `other_zp`."""
+
+LENGTHS = frozenset({"input_lengths", "target_lengths"})
+"""Of the sequences in a batch. Shapes tell the longest, too."""
+
+BATCH_SIZES = "batch_sizes"
+"""At each step of packed sequences, how many are that long."""
 
 CHOICES = frozenset({"ord", "p", "norm", "exponent"})
 """Parameters that take a number and choose a kernel by it."""
 
 RANGES = frozenset({"arange", "range"})
-SLICES = frozenset({"slice_backward", "slice_scatter"})
+SLICES = frozenset({"slice_backward", "slice_scatter", "slice_copy"})
+PLACES = frozenset({"index", "storage_offset", "offset_increment"})
 
 KEPT_PLACES = 128
 """A place on an axis before this one is a step of a loop, or a choice. Others may be a token's id or a label: what
@@ -63,10 +76,12 @@ def coarse_arguments(op: str, args: Sequence[Any]) -> list[Any]:
     for place, (name, kind) in enumerate(parameters or ()):
         if place >= len(coarse):
             break
-        if name not in CHOICES and (name in VALUES or "number" in kind or kind == "Tensor"):
+        if name not in CHOICES and (is_value(name) or "number" in kind or kind == "Tensor"):
             coarse[place] = _coarse_integers(coarse[place], name)
-        elif name == "index":
+        elif name in PLACES:
             coarse[place] = _coarse_place(coarse[place])
+        elif name in LENGTHS or name == BATCH_SIZES:
+            coarse[place] = _coarse_lengths(coarse[place], name)
     if base_name(op) in RANGES or (base_name(op) in SLICES and _is_far(parameters or (), args)):
         coarse = _from_zero(parameters or (), args, coarse)
     if base_name(op).rstrip("_") in POWERS and len(args) > 1 and _is_floating(args[0]):
@@ -104,6 +119,18 @@ def _coarse_integers(value: Any, name: str = "") -> Any:
     if isinstance(value, list):
         return [_coarse_integers(v, name) for v in value]
     return coarse_integer(value, name) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def is_value(name: str) -> bool:
+    """Whether a parameter of this name takes an integer that is a value."""
+    return name in VALUES or VALUES_LIKE.search(name) is not None
+
+
+def _coarse_lengths(value: Any, name: str) -> Any:
+    """A list that stands for a tensor's values."""
+    if not (isinstance(value, list) and value and all(map(_is_whole, value))):
+        return value
+    return None if name == BATCH_SIZES else [max(value)] * len(value)
 
 
 def _coarse_place(value: Any) -> Any:

@@ -91,9 +91,12 @@ def _finding(given: Any, found: Found) -> Any:
 
 
 def _packed_lengths(lengths: torch.Tensor, cluster: Cluster) -> torch.Tensor:
-    """Lengths of sequences that are as long as the packed rows together, the longest first, as torch wants them."""
+    """Lengths of sequences that are as long as the packed rows together, the longest first, as torch wants them. None
+    is longer than the axis that it is cut from: how many rows there are may be told roughly."""
     rows, sequences = int(cluster.outputs[0]["shape"][0]), lengths.numel()
-    return (rows // sequences + (torch.arange(sequences) < rows % sequences)).to(lengths.dtype)
+    even = rows // sequences + (torch.arange(sequences) < rows % sequences)
+    longest = cluster.args[0]["shape"][1 if True in cluster.args[2:] else 0]
+    return even.clamp(1, longest).to(lengths.dtype)
 
 
 def _bags_of_indices(places: torch.Tensor, cluster: Cluster) -> torch.Tensor:

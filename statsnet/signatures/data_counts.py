@@ -23,10 +23,10 @@ from statsnet.signatures.rounding import SMALL, binned_size, dense_strides, in_s
 
 FINDERS = frozenset(
     {"nonzero", "argwhere", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive",
-     "unique_dim_consecutive", "bincount", "nms"}
+     "unique_dim_consecutive", "bincount", "nms", "_pack_padded_sequence"}
 )  # fmt: skip
 FINDING_OVERLOADS = frozenset({"aten.where.default", "aten.repeat_interleave.Tensor"})
-"""Operators that return as many elements as they find. So does `index` with a mask."""
+"""Operators that return as many elements as they find, or as sequences are long. So does `index` with a mask."""
 
 
 def with_told_counts(clusters: Sequence[Cluster], cost_of: CostOf) -> tuple[Cluster, ...]:

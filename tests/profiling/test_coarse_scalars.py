@@ -24,6 +24,7 @@ from statsnet.profiling.coarse_scalars import (
     coarse_exponent,
     coarse_integer,
     coarse_number,
+    is_value,
 )
 from statsnet.profiling.made_up import arguments
 from statsnet.signatures.model import Cluster
@@ -95,6 +96,18 @@ LIST = {"tensors": [FLOATS, FLOATS]}
         ("aten.nll_loss_forward.default", [FLOATS, INTEGERS, None, 1, 777], [FLOATS, INTEGERS, None, 1, 1000]),
         ("aten.quantize_per_tensor.default", [FLOATS, 0.0123, 117, None], [FLOATS, 0.01, 100, None]),
         ("aten.constant_pad_nd.default", [FLOATS, [3, 3], 50257], [FLOATS, [3, 3], 100_000]),
+        ("quantized.linear.default", [FLOATS, None, 0.0123, 117], [FLOATS, None, 0.01, 100]),
+        (
+            "onednn.qadd.tensor",
+            [INTEGERS, 0.01, 117, INTEGERS, 0.01, 83, 0.01, 57, None],
+            [INTEGERS, 0.01, 100, INTEGERS, 0.01, 100, 0.01, 100, None],
+        ),
+        ("aten.as_strided_scatter.default", [FLOATS, FLOATS, [4], [1], 31_337], [FLOATS, FLOATS, [4], [1], 10_000]),
+        (
+            "aten._ctc_loss.default",
+            [FLOATS, INTEGERS, [83, 97, 61], [23, 7, 19], 28],
+            [FLOATS, INTEGERS, [97, 97, 97], [23, 23, 23], 10],
+        ),
         ("aten._foreach_add.ScalarList", [LIST, [7, 1]], [LIST, [10, 1]]),
         ("aten.arange.start_step", [100, 612, 2], [0, 512, 2]),
         ("aten.arange.default", [777], [777]),
@@ -198,3 +211,19 @@ def test_a_generic_power_is_safe_for_every_number() -> None:
     FUNCTIONS["power"](x, None).sum().backward()
     assert x.grad is not None
     assert x.grad.isfinite().all()
+
+
+def test_batch_sizes_of_packed_sequences_are_not_kept() -> None:
+    """A tensor held them, and the lengths of all sequences follow from them. What is not packed has none."""
+    weights = {"tensors": [FLOATS] * 4}
+    state = [FLOATS, weights, 4, None, FLOATS, FLOATS, 2, 48, 0, 1, True, 0.0, True, False]
+    assert coarse_arguments("aten._cudnn_rnn.default", [*state, [4, 3, 3, 1], None]) == [*state, None, None]
+    assert coarse_arguments("aten._cudnn_rnn.default", [*state, [], None]) == [*state, [], None]
+
+
+def test_every_zero_point_and_seed_that_torch_knows_is_a_value() -> None:
+    schemas = torch._C._jit_get_all_schemas()
+    taken = {a.name for s in schemas for a in s.arguments if str(a.type) in ("int", "Optional[int]")}
+    like = {name for name in taken if "zero" in name or name.endswith("zp") or "seed" in name}
+    assert {"Y_zero_point_i", "x_zero_point", "other_zp", "seed"} <= like
+    assert {name for name in like if not is_value(name)} == set()

@@ -44,6 +44,8 @@ INTS = {"dtype": "int64"}
         ("aten.repeat_interleave.Tensor", [tensor(100, **INTS)], [tensor(N, **INTS)]),
         ("aten.where.default", [tensor(4000, dtype="bool")], [tensor(N, **INTS)]),
         ("torchvision.nms.default", [tensor(4000, 4), tensor(4000), 0.5], [tensor(N, **INTS)]),
+        ("aten._pack_padded_sequence.default", [tensor(8, 400, 64), tensor(8, **INTS), True],
+         [tensor(N, 64), tensor(399, **INTS)]),
     ],
 )  # fmt: skip
 def test_what_is_found_is_told_roughly(op: str, args: list[Any], outputs: list[Any]) -> None:
