@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.environment.temporary import hold, is_left_over
-from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.errors import FileFormatError, StatsNetError, printable
 from statsnet.signatures import packed
 from statsnet.signatures.strict_json import OTHER_KIND, parse_json
 
@@ -60,7 +60,8 @@ def number_text(value: float | numbers.Real) -> str:
 def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """A table in CSV: numbers have nine significant digits, True is 1, False 0, and None, what is not known, empty.
 
-    Before a text that a spreadsheet would take for a formula there is an apostrophe.
+    Before a text that a spreadsheet would take for a formula there is an apostrophe. Texts may come from anybody's
+    file, and the table goes to a terminal: control characters are shown as `?`.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -73,7 +74,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
+        return printable(f"'{value}" if value.startswith(_FORMULA) else value)
     return number_text(value)
 
 

@@ -56,6 +56,8 @@ def test_cells_of_a_table() -> None:
     table = canonical_csv(("a", "b"), [[True, False], [None, ""], [1 / 3, np.int64(7)], ["x,y", -0.0]])
     assert table == 'a,b\n1,0\n,\n0.333333333,7\n"x,y",0\n'
     assert canonical_csv(("a",), [["=1+1"], ["@x"], [-1]]) == "a\n'=1+1\n'@x\n-1\n", "no text becomes a formula"
+    stranger = canonical_csv(("a",), [["\x1b]0;owned\x07\x9b1m\u202e\ud800 \r\n"]])
+    assert stranger == "a\n?]0;owned??1m?? ??\n", "no text acts on a terminal"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
