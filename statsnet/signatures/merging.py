@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -126,16 +127,17 @@ def folded(signature: Signature, share: float) -> list[list[int]]:
     for kind in kinds.values():
         ranked = sorted(kind, key=lambda i: (-work[i], _size(signature.clusters[i]), i))
         leaders: dict[str, list[int]] = {}
+        by_size = _BySize()
         for i in ranked:
             cluster = signature.clusters[i]
             same = leaders.get(_identity(cluster))
             if same is not None:
                 same.append(i)
             elif leaders and work[i] < share:
-                nearest = min(leaders.values(), key=lambda g: _distance(signature.clusters[g[0]], cluster))
-                nearest.append(i)
+                by_size.nearest(_size(cluster)).append(i)
             else:
                 leaders[_identity(cluster)] = [i]
+                by_size.add(_size(cluster), leaders[_identity(cluster)])
         groups += leaders.values()
     return groups
 
@@ -159,5 +161,22 @@ def _size(cluster: Cluster) -> float:
     return math.log2(1 + (cluster.bytes_moved or 0.0))
 
 
-def _distance(a: Cluster, b: Cluster) -> float:
-    return abs(_size(a) - _size(b))
+class _BySize:
+    """Groups by the size of their first cluster. The nearest one is found without a look at all: a stranger's file may
+    have twenty thousand."""
+
+    def __init__(self) -> None:
+        self._sizes: list[float] = []
+        self._groups: dict[float, tuple[int, list[int]]] = {}
+
+    def add(self, size: float, group: list[int]) -> None:
+        """Of several groups of one size the first counts."""
+        if size not in self._groups:
+            insort(self._sizes, size)
+            self._groups[size] = (len(self._groups), group)
+
+    def nearest(self, size: float) -> list[int]:
+        """Of two that are equally near, the first that was added."""
+        at = bisect_left(self._sizes, size)
+        beside = self._sizes[max(0, at - 1) : at + 1]
+        return self._groups[min(beside, key=lambda known: (abs(known - size), self._groups[known][0]))][1]

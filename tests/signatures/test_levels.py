@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 from typing import Any
 
 import pytest
 from clusters import mm
+from clusters import signature as signature_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +20,7 @@ from statsnet.profiling.costs import cost_of
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.levels import LEVELS, coarsen, finest
 from statsnet.signatures.measurement import Measurement, Variation
-from statsnet.signatures.merging import merge
+from statsnet.signatures.merging import folded, merge
 from statsnet.signatures.model import Cluster, Motif, Signature
 from statsnet.signatures.order import canonical_order, in_canonical_order
 from statsnet.signatures.rounding import (
@@ -332,3 +334,25 @@ def test_autocast_shares_are_tenths_and_coarse_ones_0_or_1(signature: Signature)
     (merged,) = merge(told, [range(len(clusters))]).clusters
     weighted = sum(c.calls * s for c, s in zip(clusters, shares, strict=True)) / sum(c.calls for c in clusters)
     assert merged.autocast_share == round(weighted, 1)
+
+
+def test_the_exact_memory_of_a_machine_is_no_part_of_any_level(signature: Signature) -> None:
+    assert problems_of_signature(signature) == []
+    (first, *others) = signature.measurements
+    odd = dataclasses.replace(first, environment={**first.environment, "memory_bytes": 8 * 2**30 + 4096})
+    (problem,) = problems_of_signature(dataclasses.replace(signature, measurements=(odd, *others)))
+    assert problem == "measurements[0].environment.memory_bytes: it tells one machine from others of its kind"
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=40))
+def test_a_rare_cluster_is_folded_into_the_nearest_in_size(sizes: list[int]) -> None:
+    clusters = [
+        dataclasses.replace(mm(8, 8, 8 + i), calls=1.0, flops=0.0, bytes_read=float(n), bytes_written=0.0)
+        for i, n in enumerate(sizes)
+    ]
+    groups = folded(signature_of(*clusters), 0.05)
+    assert sorted(i for group in groups for i in group) == [*range(len(sizes))]
+    size = [math.log2(1 + n) for n in sizes]
+    for first, *others in groups:
+        assert all(sizes[i] < 0.05 * (sum(sizes) or 1) for i in others)
+        assert all(abs(size[i] - size[first]) <= abs(size[i] - size[other]) for i in others for other, *_ in groups)
