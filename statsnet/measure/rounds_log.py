@@ -27,6 +27,7 @@ from statsnet.measure.task import to_json
 from statsnet.measure.timing_tasks import StepOutcome
 from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.canonical import cannot_write
+from statsnet.signatures.gzipped import check_ends
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import BASELINE, Setting
 
@@ -175,6 +176,7 @@ class RoundsLog:
 
 def _text(path: Path) -> str:
     try:
+        check_ends(path)
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _no_log(path, str(error)) from error

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from statsnet.errors import FileFormatError, printable
+from statsnet.signatures.gzipped import check_ends
 
 ENDING = ".zip"
 MAX_ARCHIVE_BYTES = 16 * 1024**2
@@ -33,9 +34,10 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)
 def read(path: Path, size: int) -> bytes:
     """At most `size` bytes of a file, unpacked.
 
-    Raises OSError as `open` does, FileFormatError for an archive that cannot be read.
+    Raises OSError as `open` does and for a pipe or a device, FileFormatError for an archive that cannot be read.
     """
     try:
+        check_ends(path)
         with open(path, "rb") as file:
             return file.read(size)
     except FileNotFoundError:
@@ -98,6 +100,7 @@ def _archive_of(path: Path) -> Path | None:
 @contextlib.contextmanager
 def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
     try:
+        check_ends(archive)
         if archive.stat().st_size > MAX_ARCHIVE_BYTES:
             raise FileFormatError(
                 f"'{archive}' is too large", cause=f"more than {MAX_ARCHIVE_BYTES} bytes, the limit for a packed folder"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -194,3 +195,10 @@ def test_where_no_place_is_left_the_subject_is_not_to_blame(path: Path, ran: Run
     with pytest.raises(StatsNetError, match="no node is left") as raised:
         measured(path, pool=pool(Gone()))
     assert not isinstance(raised.value, MeasurementError)
+
+
+def test_a_pipe_is_no_log(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.jsonl")
+    with pytest.raises(FileFormatError, match="no log of rounds") as refused:
+        RoundsLog(tmp_path / "log.jsonl", here="here")
+    assert "pipe or a device" in refused.value.cause

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import zipfile
 from pathlib import Path
@@ -164,3 +165,16 @@ def test_packing_fails_whole(profiles: Path) -> None:
     with pytest.raises(FileFormatError):
         pack(folder)
     assert sorted(p.name for p in folder.iterdir()) == names
+
+
+def test_a_pipe_in_place_of_an_archive_or_a_profile(tmp_path: Path) -> None:
+    """Whoever opened it would wait forever."""
+    (tmp_path / "machine" / "nlp").mkdir(parents=True)
+    for pipe in ("cv.zip", "nlp/x.inference.json"):
+        os.mkfifo(tmp_path / "machine" / pipe)
+    with pytest.raises(FileFormatError, match="cannot be read") as refused:
+        _ = ProfilesDB(tmp_path).entries
+    assert "pipe or a device" in refused.value.cause
+    assert find_signatures({"sha256:" + "0" * 64}, [tmp_path]) == {}
+    with pytest.raises(OSError, match="pipe or a device"):
+        packed.read(tmp_path / "machine" / "nlp" / "x.inference.json", 10)
