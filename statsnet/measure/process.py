@@ -77,16 +77,21 @@ def run_job(job: Job[R], *, report: Report = silent) -> R:
     return run(job.task, job.control, report=report)
 
 
+TELL_NOBODY = {"ORT_DISABLE_TELEMETRY": "1"}
+"""Else onnxruntime reports to its makers whenever it is given a model (its Privacy.md). OpenVINO has no such switch:
+runtimes.py."""
+
+
 def child_environment(control: Control = DEFAULT) -> dict[str, str]:
     """This process's variables, those of the allocator (unless STATSNET_ALLOCATOR=system), of a container's quota of
-    CPU time, of the setting and of the control; and no lock of a device, which the command holds for it.
+    CPU time, of the setting and of the control, and TELL_NOBODY; no lock of a device, which the command holds for it.
 
     The child finds the same modules as this process, and no others in the working directory.
     """
     allocator = {} if os.environ.get("STATSNET_ALLOCATOR") == "system" else ALLOCATOR_ENV
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     own = {device_lock.SWITCH: "0", "PYTHONPATH": path}
-    return {**allocator, **quota_env(), **os.environ, **own, **control.setting.env, **control.env}
+    return {**allocator, **quota_env(), **TELL_NOBODY, **os.environ, **own, **control.setting.env, **control.env}
 
 
 def measuring_environment(device: str = "cpu") -> Environment:

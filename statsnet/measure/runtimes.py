@@ -128,9 +128,22 @@ def _onnxruntime(program: torch.export.ExportedProgram) -> Program:
     return run
 
 
-def _openvino(program: torch.export.ExportedProgram, *, precision: str) -> Program:
+def _silent_openvino() -> Any:
+    """OpenVINO without what it tells its makers. Unasked, it sends them which options it was given and the names of
+    operators that it does not know, which may be a model's own. A package that it takes for not installed sends
+    nothing."""
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # so its import fails
     import openvino
+    from openvino.tools.ovc import telemetry_stub
 
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("openvino.") and hasattr(module, "tm"):  # imported before, by a model's file
+            module.tm = telemetry_stub  # type: ignore[attr-defined]
+    return openvino
+
+
+def _openvino(program: torch.export.ExportedProgram, *, precision: str) -> Program:
+    openvino = _silent_openvino()
     try:
         graph = openvino.convert_model(program)
     except Exception:  # its reader of torch's graphs knows fewer operators than its reader of ONNX
@@ -140,9 +153,8 @@ def _openvino(program: torch.export.ExportedProgram, *, precision: str) -> Progr
 
 
 def _compiled_openvino(graph: Any, precision: str) -> Program:
-    import openvino
-
-    compiled = openvino.Core().compile_model(
+    core = _silent_openvino().Core()
+    compiled = core.compile_model(
         graph,
         "CPU",
         {

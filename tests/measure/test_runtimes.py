@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.measure import runtimes
+from statsnet.measure.process import child_environment
 from statsnet.measure.runtimes import RUNTIMES, exported_workload, saved_onnx
 from statsnet.workloads import BuiltWorkload, build, make_step
 from statsnet.workloads.settings import parse_setting
@@ -175,3 +177,22 @@ def test_threads_are_torch_s(monkeypatch: pytest.MonkeyPatch, factory: str) -> N
     monkeypatch.setattr(onnxruntime, "InferenceSession", watched)
     exported_workload("onnxruntime", build(f"{factory}:layer", mode="inference"))
     assert used == [torch.get_num_threads()]
+
+
+def test_openvino_tells_its_makers_nothing(factory: str) -> None:
+    """It sends them events, and names of operators, wherever the package that sends them can be imported."""
+    pytest.importorskip("openvino")
+    exported_workload("openvino", build(f"{factory}:layer", mode="inference"))()
+    senders = {name: module.tm.__name__ for name, module in sys.modules.items()
+               if name.startswith("openvino.") and hasattr(module, "tm")}  # fmt: skip
+    assert "openvino.tools.ovc.convert_impl" in senders
+    assert {*senders.values()} == {"openvino.tools.ovc.telemetry_stub"}
+    with pytest.raises(ImportError):
+        importlib.import_module("openvino_telemetry")
+
+
+def test_onnxruntime_tells_its_makers_nothing_unless_its_user_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    assert child_environment()["ORT_DISABLE_TELEMETRY"] == "1"
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
+    assert child_environment()["ORT_DISABLE_TELEMETRY"] == "0"
