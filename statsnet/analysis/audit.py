@@ -201,7 +201,7 @@ def _exact_fields(measurement: Measurement, *, is_sum: bool) -> Iterator[str]:
 
 
 PATH_OR_ADDRESS = re.compile(
-    r"(^|[\s'\"(:,])(/|~/|\.\.?/|[A-Za-z]:\\)[\w.]|[\w.+-]{1,64}@[\w-]+\.\w|\w\.(json|py|yaml|yml|gz)\b"
+    r"(^|[\s'\"(:,])(/|~/|\.\.?/|[A-Za-z]:\\)[\w.]|[\w.+-]{1,64}@[\w-]{1,64}\.\w|\w\.(json|py|yaml|yml|gz)\b"
 )
 
 

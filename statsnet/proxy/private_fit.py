@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import with_tuples
 from statsnet.blocks.operator import OperatorKind
-from statsnet.signatures.documents import Characteristic, Distances, Fit, ProxySpec, SpecBlock, Uncovered
+from statsnet.signatures.documents import Characteristic, Distances, Fit, ProxySpec, Round, SpecBlock, Uncovered
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.products import Product
 from statsnet.signatures.rounding import (
@@ -41,8 +41,10 @@ def without_fingerprints(fit: Fit) -> Fit:
     rows = tuple(_rounded(row) for row in fit.characteristics)
     uncovered = fit.uncovered and tuple(map(_rounded_cover, fit.uncovered))
     simulation = fit.simulation and _rounded_simulation(fit.simulation)
-    summary = rounded_figures(fit.summary, rows)
-    return replace(fit, characteristics=rows, summary=summary, uncovered=uncovered, simulation=simulation)
+    summary, rounds = rounded_figures(fit.summary, rows), tuple(map(_rounded_round, fit.rounds))
+    return replace(
+        fit, characteristics=rows, summary=summary, uncovered=uncovered, simulation=simulation, rounds=rounds
+    )
 
 
 def without_sizes(unscaled: Product, product: Product) -> Product:
@@ -60,7 +62,7 @@ def fingerprints_in(spec: ProxySpec, fit: Fit) -> list[str]:
     if spec.level is None:
         return []
     told, found = without_fingerprints(fit), []
-    if (told.characteristics, told.simulation) != (fit.characteristics, fit.simulation):
+    if any(getattr(told, part) != getattr(fit, part) for part in ("characteristics", "simulation", "rounds")):
         found.append(f"fit.json: figures of private members have more than {PRIVATE_DIGITS} digits")
     layers = spec.simulation.layers if spec.simulation else ()
     if any(x.unscaled != without_sizes(x.unscaled, x.unscaled) for x in layers):
@@ -122,6 +124,12 @@ def _rounded_simulation(fit: SimulationFit) -> SimulationFit:
     latency_s = fit.suite_latency_s and rounded(fit.suite_latency_s, PRIVATE_DIGITS)
     macs, left_out = rounded(fit.suite_macs, PRIVATE_DIGITS), tuple(map(_rounded_layer, fit.left_out))
     return replace(fit, suite_macs=macs, suite_latency_s=latency_s, left_out=left_out)
+
+
+def _rounded_round(each: Round) -> Round:
+    """Its errors are against exact figures."""
+    names = ("predicted_error", "lower_bound", "measured_error", "drift")
+    return replace(each, **{name: rounded(getattr(each, name), PRIVATE_DIGITS) for name in names})
 
 
 def _rounded_layer(layer: LeftOut) -> LeftOut:

@@ -17,6 +17,7 @@ from statsnet.errors import UsageError
 from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.mix import Mix
+from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.design_space import DESIGNS
 from statsnet.synthesis.expected_time import NETWORKS, SEARCH, SOLVING, Pace
@@ -46,8 +47,10 @@ class DesignTrial:
     step_latency_s: float
     budget_s: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def to_dict(self, *, is_private: bool) -> dict[str, Any]:
+        """With few digits of its error if members are private: it is against exact figures of theirs."""
+        told = rounded(self.error, PRIVATE_DIGITS) if is_private else self.error
+        return asdict(self) | {"error": told}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,7 @@ class SearchResult:
             "schema_version": 1,
             "spec": self.proxy.spec.id,
             "budget_s": self.budget_s,
-            "tried": [t.to_dict() for t in self.tried],
+            "tried": [t.to_dict(is_private=self.proxy.spec.level is not None) for t in self.tried],
             "front": [t.number for t in self.front],
             "chosen": self.chosen.number,
             "usual": self.usual.number if self.usual else None,

@@ -11,7 +11,7 @@ from statsnet.proxy.private_fit import fingerprints_in, without_fingerprints
 from statsnet.proxy.spec import make_spec
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.comparison import characteristics, summary
-from statsnet.signatures.documents import Fit, FitSummary, SpecCollective, SpecMember, Uncovered
+from statsnet.signatures.documents import Fit, FitSummary, Round, SpecCollective, SpecMember, Uncovered
 from statsnet.signatures.model import Level, Signature, WorkloadName
 from statsnet.signatures.target import Target, target_of
 
@@ -122,3 +122,17 @@ def test_collectives_of_private_members_have_few_digits() -> None:
         (replace(few, elements=30_791), ["collectives[].elements: their bytes have more than 3 digits"]),
     ):
         assert fingerprints_in(replace(spec, level="full", collectives=(collective,)), told) == found
+
+
+def test_errors_of_networks_on_the_way_have_three_digits() -> None:
+    """Against exact figures, more would show that a guess of these is right."""
+    tried = Round(round=1, predicted_error=0.0123456789, lower_bound=0.0112345678, measured_error=0.0456789012,
+                  drift=1.00234567, step_latency_s=0.00123456789)  # fmt: skip
+    fit = replace(exact_fit(), rounds=(tried,))
+    told = without_fingerprints(fit).rounds
+    assert told == (Round(round=1, predicted_error=0.0123, lower_bound=0.0112, measured_error=0.0457, drift=1.0,
+                          step_latency_s=0.00123456789),)  # fmt: skip
+    towers = build_towers([(Placed(kind="softmax", config={"shape": (9,), "axis": 0}), 1)], training=False)
+    spec = make_spec(WANTED, towers, title="t", notes="", dtype="float32", seed=0, budget_s=BUDGET_S, environment={})
+    exact = replace(without_fingerprints(fit), rounds=(tried,))
+    assert fingerprints_in(spec, exact) == ["fit.json: figures of private members have more than 3 digits"]

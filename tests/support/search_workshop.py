@@ -63,7 +63,7 @@ class Workshop:
 
     def finish(self, problem: Problem, *, known: Knowledge | None = None, **_: Any) -> Any:
         self.made.append((problem, len(known.trials) if known else 0))
-        return SimpleNamespace(spec=SimpleNamespace(id="sha256:1"))
+        return SimpleNamespace(spec=SimpleNamespace(id="sha256:1", level=None))
 
 
 def work(url: str, trials: int, number: int, until_done: int, program: str | None) -> dict[str, Any]:

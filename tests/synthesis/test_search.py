@@ -80,6 +80,12 @@ def test_nothing_on_the_front_is_beaten_in_both(searched: tuple[Workshop, Search
     assert result.to_dict()["front"] == [t.number for t in result.front]
 
 
+def test_errors_against_private_members_have_few_digits() -> None:
+    trial = DesignTrial(number=0, design=Design(), share=1.0, error=0.0123456789, step_latency_s=1.0, budget_s=BUDGET_S)
+    assert trial.to_dict(is_private=True)["error"] == 0.0123
+    assert trial.to_dict(is_private=False)["error"] == 0.0123456789
+
+
 def test_the_front_holds_equals_and_ends_where_errors_stay() -> None:
     def trial(number: int, error: float, step_s: float) -> DesignTrial:
         return DesignTrial(
