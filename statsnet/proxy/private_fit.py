@@ -129,7 +129,8 @@ def _rounded_simulation(fit: SimulationFit) -> SimulationFit:
 def _rounded_round(each: Round) -> Round:
     """Its errors are against exact figures."""
     names = ("predicted_error", "lower_bound", "measured_error", "drift")
-    return replace(each, **{name: rounded(getattr(each, name), PRIVATE_DIGITS) for name in names})
+    told: dict[str, Any] = {name: rounded(getattr(each, name), PRIVATE_DIGITS) for name in names}
+    return replace(each, **told)
 
 
 def _rounded_layer(layer: LeftOut) -> LeftOut:
