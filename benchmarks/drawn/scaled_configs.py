@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from contextlib import suppress
+from dataclasses import MISSING, Field, dataclass, field, fields
+from itertools import product
 from typing import Any
 
 _WIDTHS = re.compile(
@@ -16,7 +18,7 @@ _WIDTHS = re.compile(
     r"|intermediate_sizes?|inner_(size|dim)|n_inner|ffn_dim|d_ff|d_inner|dim_feedforward|ffn_hidden_size|projection_dim"
     r"|proj_dim|output_dim|out_dim|lora_rank|in_channels|out_channels|channels|filters|mlp_dim|conv_dim|codebook_dim"
     r"|lru_width|dim_ff|ff_dim|expand_dim|fpn_dim|feature_size|out_features|pooler_size|embed_dim_per_stage|d_latents"
-    r"|channel_list)"
+    r"|channel_list|adapter_input_size)"
 )
 _HEADS = re.compile(
     r"(.*_)?(num|n)_.*heads(_per_stage)?|(.*_)?(n_head|num_heads|attention_heads|heads|n_heads|encoder_heads)"
@@ -27,11 +29,13 @@ _OF_A_HEAD = re.compile(
 _LAYERS = re.compile(
     r"(num|n)_.*(layers?|blocks)|.*_layers|n_layer|depth|num_blocks|layers|.*_depth|.*_attends_per_block"
 )
-_EXPERTS = re.compile(r"(num|n)_(.*_)?experts")
+_EXPERTS = re.compile(r"(.*_)?(num|n)_(.*_)?experts")
 _BY_STAGE = ("depths", "num_layers", "layers", "stage_depths", "blocks_per_stage")
 _ADAPTS_ITSELF = {"layer_types", "mlp_layer_types", "layers_block_type"}
 _ASKED_FOR = {"pad_token_id": 0, "prediction_length": 24, "default_language": "en_XX"}
 """What some models do not run without, and some configurations leave open."""
+ALL_LAYERS = 1000
+"""More than any model has."""
 _MOST_WORDS = 1000
 _LARGEST_SIDE = 224
 _NARROWEST = 16
@@ -42,6 +46,10 @@ _ONE_A_CHANNEL = 128
 """So many groups of a convolution are as many as it has channels."""
 _MOST_EXPERTS = 4
 _CHOSEN_EXPERTS = 2
+MOST_FRAMES = 8
+"""Of a tiny model's videos."""
+_MOST_QUERIES = 100
+"""Objects looked for: no more than small pictures have places."""
 _MOST_TABLE = 20_000
 """Rows of a table that hashes words; more would make it the largest part of a small model."""
 
@@ -53,9 +61,12 @@ _LEFT_OPEN = {
     "num_local_experts": _MOST_EXPERTS,
     "num_experts": _MOST_EXPERTS,
     "num_experts_per_tok": _CHOSEN_EXPERTS,
+    "top_k_experts": _CHOSEN_EXPERTS,
+    "moe_intermediate_size": 64,
     "n_group": 1,
     "topk_group": 1,
     "sliding_window": 16,
+    "backbone": "resnet18",
     "clip_qkv": 8.0,
     "image_token_id": 4,
     "image_token_index": 4,
@@ -75,30 +86,36 @@ _NOT_DECLARED = {"rope_theta": 10_000.0, "dropout_rate": 0.0}
 
 @dataclass(kw_only=True)
 class Scale:
-    """Widths and heads are divided by `divisor`, at most `layers` are kept, `image` says whether pictures shrink, too,
-    and `filled` whether what models compute from other fields if it is left open is given.
+    """Widths and heads are divided by `divisor`, at most `layers` are kept, pictures are no larger than `image`,
+    and `filled` says whether what models compute from other fields if it is left open is given. `of_each_kind` is how
+    many layers of each kind remain of a hybrid model.
     The special words of one model get numbers in the smaller vocabulary, each its own, which `words` notes: another
     model has another Scale."""
 
     divisor: int
     layers: int
-    image: bool = True
+    image: int | None = _LARGEST_SIDE
     filled: bool = False
+    of_each_kind: int = 1
     words: dict[int, int] = field(default_factory=dict)
 
     def of(self, config: Any) -> Any:
-        """The configuration at this size. One of a backbone of the library timm becomes one of transformers' own."""
+        """The configuration at this size."""
+        given = dict(self._values(config))
+        given.pop("_out_indices", None)
+        stages = {"out_features": given.pop("_out_features", None) or (_all_stages(config) if self.filled else None)}
+        layers = _of_fewer_layers(config, given, self.of_each_kind, self.layers)
+        made = _first_valid(type(config), given, [layers, stages])
+        return _with_undeclared(made) if self.filled else made
+
+    def _inner(self, config: Any) -> Any:
+        """One inside another. That of a backbone of the library timm becomes one of transformers' own."""
         if config.model_type == "timm_backbone":
             return _residual_network(config.out_indices)
-        given = dict(self._values(config))
-        kinds = _one_of_each_kind(config)
-        if kinds:
-            try:
-                return type(config)(**given | kinds)
-            except Exception:  # its class computes them, or checks them against others
-                pass
-        made = type(config)(**given)
-        return _with_undeclared(made) if self.filled else made
+        if config.model_type == "timm_wrapper" and config.architecture.startswith("vit"):
+            sizes = {"embed_dim": 128, "num_heads": 2, "depth": self.layers, "img_size": 128, "patch_size": 16}
+            return type(config)(**{**config.to_dict(), "model_args": sizes})
+        return self.of(config)
 
     def _values(self, config: Any) -> Iterator[tuple[str, Any]]:
         usual, has = vars(type(config)()), vars(config)  # an attribute may be ambiguous: one for each layer
@@ -109,14 +126,14 @@ class Scale:
             actual, default = has.get(each.name), _default(each)
             if each.name in inner or hasattr(actual, "to_dict"):
                 if hasattr(actual, "to_dict"):
-                    yield each.name, self.of(actual)
+                    yield each.name, self._inner(actual)
                 continue
             was_given = actual != usual.get(each.name)
             value = actual if was_given or _is_list_of_sizes(each.name, actual) else default
             if value is None:
                 value = _ASKED_FOR.get(each.name)
                 if value is None and self.filled:
-                    value = _left_open(each.name, config, self.layers)
+                    value = _left_open(each, config, self)
             scaled = self._scaled(each.name, value)
             if was_given or scaled != default:
                 yield each.name, scaled
@@ -132,26 +149,30 @@ class Scale:
             return self._word(value)
         if "vocab_size" in name or name.endswith("_vocab"):
             return min(value, _MOST_TABLE if "base" in name else _MOST_WORDS)
-        if name.endswith("image_size") and self.image:
-            return min(value, _LARGEST_SIDE)
+        if name.endswith(("image_size", "img_size")) and self.image:
+            return min(value, self.image)
         if _EXPERTS.fullmatch(name):
             return min(value, _MOST_EXPERTS)
         if name in ("num_experts_per_tok", "num_selected_experts", "moe_topk", "moe_k", "top_k_experts"):
             return min(value, _CHOSEN_EXPERTS)
+        if name == "num_frames":
+            return min(value, MOST_FRAMES)
+        if name == "num_queries":
+            return min(value, _MOST_QUERIES)
         if name in ("n_group", "topk_group"):
             return min(value, 1)
         if name == "num_kv_shared_layers":
             return 0  # the layers that they share with may be gone
         if _LAYERS.fullmatch(name):
             return self._depth(value)
-        return self._width(name, value)
+        return self.number(name, value)
 
     def _depth(self, value: Any) -> Any:
         if isinstance(value, list | tuple):
             return type(value)(self._depth(entry) for entry in value)
         return min(value, self.layers)
 
-    def _width(self, name: str, value: int) -> int:
+    def number(self, name: str, value: int) -> int:
         if _OF_A_HEAD.fullmatch(name):
             return value
         if _HEADS.fullmatch(name):
@@ -169,6 +190,23 @@ class Scale:
         return self.words.setdefault(value, _MOST_WORDS - 1 - len(self.words))
 
 
+def _first_valid(config_class: type, given: Mapping[str, Any], more: Sequence[Mapping[str, Any]]) -> Any:
+    """A configuration with as much as its class takes of what it may have beside the given fields: a class may compute
+    some of it, or check it against others."""
+    for chosen in product(*([wanted, {}] for wanted in more)):
+        extra = {name: value for part in chosen for name, value in part.items() if value is not None}
+        if extra:
+            with suppress(Exception):
+                return config_class(**{**given, **extra})
+    return config_class(**given)
+
+
+def _all_stages(config: Any) -> list[str] | None:
+    """What a backbone may hand out; the last one alone is the default, but not what most models ask for."""
+    names = getattr(config, "stage_names", None)
+    return names[1:] if names else None
+
+
 def _residual_network(stages: Sequence[int]) -> Any:
     """A small one that hands out these of its stages."""
     from transformers import ResNetConfig
@@ -177,16 +215,20 @@ def _residual_network(stages: Sequence[int]) -> Any:
     return ResNetConfig(**sizes | {"out_indices": list(stages)})
 
 
-def _left_open(name: str, config: Any, layers: int) -> Any:
+def _left_open(each: Field[Any], config: Any, scale: Scale) -> Any:
     """A value for a field that a configuration leaves open, from its other fields where it follows from them."""
-    width, heads = (getattr(config, name, None) for name in ("hidden_size", "num_attention_heads"))
+    name = each.name
     if name == "head_dim":
-        return width // heads if isinstance(width, int) and isinstance(heads, int) else None
+        return _width_of_a_head(config, scale)
     if name == "rope_parameters":
-        return _places_in_space(config)
+        places = _places_in_space(config, scale)
+        by_kind = str(each.type).startswith("dict[str,")
+        return dict.fromkeys(vars(config)["layer_types"], places) if by_kind else places
+    if name == "indexer_head_dim":
+        return vars(config).get("head_dim") or _LEFT_OPEN[name]
     if name == "num_key_value_heads":
-        return heads
-    return ["full_attention"] * layers if name == "layer_types" else _LEFT_OPEN.get(name)
+        return vars(config).get("num_attention_heads")
+    return ["full_attention"] * scale.layers if name == "layer_types" else _LEFT_OPEN.get(name)
 
 
 def _is_list_of_sizes(name: str, value: Any) -> bool:
@@ -204,10 +246,18 @@ def _with_undeclared(config: Any) -> Any:
     return config
 
 
-def _places_in_space(config: Any) -> Any:
+def _width_of_a_head(config: Any, scale: Scale) -> int | None:
+    """Of those of the smaller configuration."""
+    width, heads = (vars(config).get(name) for name in ("hidden_size", "num_attention_heads"))
+    if not isinstance(width, int) or not isinstance(heads, int):
+        return None
+    return scale.number("hidden_size", width) // scale.number("num_attention_heads", heads)
+
+
+def _places_in_space(config: Any, scale: Scale) -> Any:
     """Rotary embeddings that know time, height and width; a text's model takes no notice of the latter two."""
     known = vars(config).get("rope_parameters") or {}
-    size = vars(config).get("head_dim") or _left_open("head_dim", config, 0)
+    size = vars(config).get("head_dim") or _width_of_a_head(config, scale)
     if not size or any(isinstance(value, dict) for value in known.values()):
         return None
     half = (int(size * known.get("partial_rotary_factor", 1)) + 1) // 2
@@ -222,18 +272,17 @@ def _default(each: Any) -> Any:
     return each.default_factory() if each.default_factory is not MISSING else None
 
 
-def _one_of_each_kind(config: Any) -> Mapping[str, Any]:
-    """Where lists say of each layer what it is: one layer of each kind there is, so that a hybrid model stays one."""
+def _of_fewer_layers(config: Any, given: Mapping[str, Any], count: int, most: int) -> Mapping[str, Any]:
+    """Lists that say something of each layer, cut to the layers that remain. Where they say what each layer is, these
+    are so many of each kind, so that a hybrid model stays one; else the first."""
     declared = {each.name for each in fields(config) if each.init}
-    count = vars(config).get("num_hidden_layers")
-    lists = {
-        name: value
-        for name in declared & _ADAPTS_ITSELF
-        if isinstance(value := vars(config).get(name), list) and len(value) == count
-    }
-    if not lists:
-        return {}
-    layers = list(zip(*lists.values(), strict=True))
-    chosen = sorted({layers.index(layer) for layer in layers})
+    total = vars(config).get("num_hidden_layers")
+    now = {name: value for name, value in vars(config).items() if name in declared} | dict(given)
+    lists = {name: value for name, value in now.items() if isinstance(value, list) and len(value) == total}
+    kinds = [lists[name] for name in sorted(lists.keys() & _ADAPTS_ITSELF)]
+    chosen = [*range(min(most, len(next(iter(lists.values()), []))))]
+    if kinds:
+        layers = list(zip(*kinds, strict=True))
+        chosen = [place for place, layer in enumerate(layers) if layers[:place].count(layer) < count]
     kept = {name: [value[place] for place in chosen] for name, value in lists.items()}
-    return kept | ({"num_hidden_layers": len(chosen)} if "num_hidden_layers" in declared else {})
+    return kept | ({"num_hidden_layers": len(chosen)} if kept and "num_hidden_layers" in declared else {})

@@ -12,8 +12,14 @@ Given = dict[str, Any]
 _MELS = ("num_mel_bins", "input_feat_size", "n_mels", "feature_projection_input_dim", "input_dim")
 """Names of the number of a spectrogram's bands."""
 
+_SIDES = ("image_size", "max_img_size")
+"""Names of the height and width of a picture."""
+
 _GRID = 4
 """Groups of patches a side, where pictures come as a list of patches."""
+
+_PLACES = 100
+"""Steps of a spectrum behind the first layers, where a configuration does not say how many there may be."""
 
 _MOST_FRAMES = 3000
 """Of a spectrum: half a minute. Attention over all that some configurations allow would take tens of GiB."""
@@ -49,13 +55,13 @@ class Expected:
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
         vision = getattr(config, "vision_config", None) or config
         audio = getattr(config, "audio_config", None) or config
-        size = getattr(vision, "image_size", None)
+        size = _inside(vision, *_SIDES)
         channels = _first(vision, "num_channels", "in_channels", "in_chans") or 3
         side = _first(vision, "patch_size")
         side = side if isinstance(side, int) else 14
         return cls(
-            vocabulary=getattr(text, "vocab_size", None) or _vocabulary_inside(config),
-            width=getattr(text, "hidden_size", None),
+            vocabulary=min(_all_inside(config, "vocab_size"), default=None),
+            width=_first(text, "hidden_size", "d_model"),
             image=(tuple(size) if isinstance(size, list | tuple) else (size, size)) if size else None,
             channels=getattr(vision, "num_channels", None) or 3,
             frames=getattr(vision, "num_frames", None),
@@ -75,17 +81,24 @@ class Expected:
     @property
     def frames_heard(self) -> int:
         """Steps of a spectrum: the first layers of most models halve them."""
-        return min(2 * (self.places or 500), _MOST_FRAMES)
+        return min(2 * (self.places or _PLACES), _MOST_FRAMES)
 
 
 def _first(config: Any, *names: str) -> Any:
     return next((value for name in names if (value := getattr(config, name, None))), None)
 
 
-def _vocabulary_inside(config: Any) -> int | None:
-    """Of the first part that has one, where a model is made of several."""
-    parts = [part for part in vars(config).values() if hasattr(part, "to_dict")]
-    return next((size for part in parts if (size := getattr(part, "vocab_size", None))), None)
+def _inside(config: Any, *names: str) -> Any:
+    """The same of a configuration or of the first of its parts that has one, where a model is made of several."""
+    parts = (part for part in vars(config).values() if hasattr(part, "to_dict"))
+    return _first(config, *names) or next((value for part in parts if (value := _inside(part, *names))), None)
+
+
+def _all_inside(config: Any, name: str) -> list[int]:
+    """The same of a configuration and all of its parts: what all of them know is known to each."""
+    parts = (part for part in vars(config).values() if hasattr(part, "to_dict"))
+    own = getattr(config, name, None)
+    return [value for part in parts for value in _all_inside(part, name)] + ([own] if own else [])
 
 
 def patches(expected: Expected, batch: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -30,9 +30,10 @@ def inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[Given
             "mm_token_type_ids",
         } <= taken.keys():  # some take words alone in inference, but not in training
             yield {"input_ids": words, "mm_token_type_ids": torch.zeros_like(words)}
+    needed = _needed(model.forward, expected, words, expected.image or side) if tiny else {}
     for given in _likely(expected, words, expected.image or side, heard):
         if given.keys() <= taken.keys():
-            yield given
+            yield needed | given
     if tiny:
         yield from rare(model, expected, words, expected.image or side)
 
@@ -54,6 +55,7 @@ def _likely(expected: Expected, words: torch.Tensor, side: tuple[int, int], hear
     yield {"pixel_values": image, "pixel_mask": torch.ones(batch, *side, dtype=torch.long)}
     yield {"pixel_values": video}
     yield {"pixel_values_videos": video}
+    yield {"input_ids": words, "pixel_values": video}
     yield {"input_features": features, **decoder}
     yield {"input_features": features}
     yield {"input_features": features.transpose(1, 2), **decoder}

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.drawn.by_name import Made, does_not_run, first_that_runs
-from benchmarks.drawn.scaled_configs import Scale
+from benchmarks.drawn.scaled_configs import ALL_LAYERS, MOST_FRAMES, Scale
 from benchmarks.drawn.transformers_inputs import inputs
 
 TASKS = (
@@ -38,8 +38,18 @@ _BY_LAYER = ("layer_types", "mlp_layer_types", "attention_types")
 """Lists that say of each layer what it is."""
 LARGEST_SIDE = 224
 """Of a tiny model's images: on 1024 pixels and more, segmentation takes minutes."""
-_SCALES = ((8, 2, True, False), (4, 4, True, False), (8, 2, False, False), (8, 2, True, True), (4, 2, True, True))
-"""Divisor, layers, whether pictures shrink, and whether open fields are filled: see Scale."""
+_SCALES: tuple[dict[str, Any], ...] = (
+    {"divisor": 8, "layers": 2},
+    {"divisor": 4, "layers": 4},
+    {"divisor": 8, "layers": 2, "image": None},
+    {"divisor": 8, "layers": 2, "filled": True},
+    {"divisor": 4, "layers": 2, "filled": True},
+    {"divisor": 8, "layers": 2, "filled": True, "of_each_kind": 2},
+    {"divisor": 16, "layers": 2, "filled": True},
+    {"divisor": 4, "layers": ALL_LAYERS, "image": 256},
+    {"divisor": 4, "layers": ALL_LAYERS, "image": None},
+)
+"""See Scale."""
 _NARROWER = 0.5
 """How often lists of widths, as of hierarchical models, are halved."""
 
@@ -69,14 +79,13 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     def model(widths: bool, images: bool) -> Any:
         return model_class(_Draw(seed, tiny).change(model_class.config_class(), widths, images))
 
-    def scaled(divisor: int, layers: int, image: bool, filled: bool) -> Any:
-        scale = Scale(divisor=divisor, layers=layers, image=image, filled=filled)
-        return model_class(scale.of(model_class.config_class()))
+    def scaled(scale: dict[str, Any]) -> Any:
+        return model_class(Scale(**scale).of(model_class.config_class()))
 
     makes = [partial(model, True, False), partial(model, False, False)]
     if tiny:
         makes.insert(1, partial(model, False, True))
-        makes = [partial(model, True, True), *(partial(scaled, *scale) for scale in _SCALES), *makes]
+        makes = [partial(model, True, True), *(partial(scaled, scale) for scale in _SCALES), *makes]
     return first_that_runs(
         name,
         makes,
@@ -110,7 +119,7 @@ class _Draw:
                 continue
             if hasattr(value, "to_dict"):
                 self.change(value, widths, images)
-            elif key == "image_size" and images and isinstance(value, int | list | tuple):
+            elif key in ("image_size", "max_img_size") and images and isinstance(value, int | list | tuple):
                 setattr(config, key, _smaller(value))
             elif isinstance(value, int):
                 setattr(config, key, self._number(key, value, widths))
@@ -147,6 +156,8 @@ class _Draw:
             return min(self.layers, value) or value
         if key == "vocab_size" or (self.tiny and key.endswith("_vocab_size")):
             return min(self.words, value)
+        if key == "num_frames" and self.tiny:
+            return min(value, MOST_FRAMES)
         if key.endswith("_token_id"):
             return min(value, self.words - 1)
         return self._width(key, value) if widths else value

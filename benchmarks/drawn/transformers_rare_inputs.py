@@ -67,6 +67,11 @@ def _words_with_pictures(expected: Expected, words: torch.Tensor, side: tuple[in
         yield {"input_ids": longer, "pixel_values": image, "image_embeds_position_mask": marked}
     yield {"input_ids": words, "pixel_values": pairs}
     yield {"input_ids": words, "pixel_values": image, "bbox": boxes, "decoder_input_ids": words}
+    video, sound = torch.randn(batch, 4, expected.channels, *side), torch.randn(batch, 1, 8_000)
+    yield {"pixel_values_videos": video, "input_values": sound}
+    yield {"input_ids": words, "pixel_values_videos": video, "input_values": sound}
+    half = image[:, :, : side[0] // 2]
+    yield {"pixel_values": half, "prompt_pixel_values": half, "prompt_masks": half}  # one above the other is a picture
     if expected.tasks:
         yield {"pixel_values": image, "task_inputs": words[:, :1].expand(-1, expected.tasks)}
 
@@ -91,6 +96,9 @@ def _patches_in_rows(expected: Expected, words: torch.Tensor) -> Iterator[Given]
     }
     yield {"input_ids": words, **rows}
     yield rows
+    group = expected.merged * patch
+    groups = torch.randn(batch * count, group, group, expected.channels)
+    yield {"pixel_values": groups, "image_grid_thw": torch.tensor([[1, _ROWS, _ROWS]] * batch)}
     strip = torch.randn(1, expected.channels, patch, batch * count * patch)
     yield {"pixel_values": strip, "target_sizes": sides.int()}
 
@@ -111,6 +119,15 @@ def _sounds(expected: Expected, words: torch.Tensor) -> Iterator[Given]:
     yield {"input_ids": words, "input_values": torch.randn(batch, 1, 16_000)}
     yield {"input_values": torch.randn(batch, 1, 1920 * 8)}
     yield {"input_values": torch.randn(batch, 1920 * 8)}
+    yield {"hidden_states": torch.randn(batch, 1, 1920 * 8)}
+
+
+def _words_by_role(words: torch.Tensor) -> Given:
+    """Names of classes to be found, one for each picture, and what is to be done with them."""
+    roles = ("classes", "tasks")
+    heard = {f"{role}_attention_mask": torch.ones_like(words) for role in roles}
+    counts = torch.ones(len(words), dtype=torch.long)
+    return {**{f"{role}_input_ids": words for role in roles}, **heard, "classes_structure": counts}
 
 
 def named(expected: Expected, words: torch.Tensor, side: tuple[int, int]) -> Mapping[str, Any]:
@@ -122,12 +139,12 @@ def named(expected: Expected, words: torch.Tensor, side: tuple[int, int]) -> Map
         "decoder_input_ids": words,
         "qformer_input_ids": words,
         "pixel_values": image,
-        "prompt_pixel_values": image,
-        "prompt_masks": image,
+        "inputs": torch.randn(batch, length, expected.width or 128),
         "hidden_states": torch.randn(batch, length, expected.width or 128),
         "query_embeds": torch.randn(batch, length, expected.width or 128),
         "encoder_hidden_states": torch.randn(batch, length, expected.encoded or expected.width or 128),
         "past_values": torch.randn(batch, expected.steps),
         "past_values_padding": torch.zeros(batch, expected.steps, dtype=torch.long),
+        **_words_by_role(words),
         "freq": torch.zeros(batch, 1, dtype=torch.long),
     }

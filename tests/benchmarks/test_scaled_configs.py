@@ -24,8 +24,8 @@ def test_widths_shrink_together_and_special_words_stay_apart() -> None:
     assert large.hidden_size == 768
 
 
-@pytest.mark.parametrize(("image", "side"), [(True, 224), (False, 336)])
-def test_configurations_inside_another_shrink_too(image: bool, side: int) -> None:
+@pytest.mark.parametrize(("image", "side"), [(224, 224), (None, 336)])
+def test_configurations_inside_another_shrink_too(image: int | None, side: int) -> None:
     small = Scale(divisor=8, layers=2, image=image).of(transformers.LlavaConfig())
     assert (small.vision_config.hidden_size, small.vision_config.num_attention_heads) == (128, 2)
     assert (small.vision_config.image_size, small.vision_config.patch_size) == (side, 14)
@@ -101,3 +101,97 @@ def test_no_spectrum_is_longer_than_half_a_minute() -> None:
     config = SimpleNamespace(max_source_positions=5000, num_mel_bins=8)
     given = list(inputs(SimpleNamespace(config=config, forward=forward), Random(0), batch=2, tiny=True))
     assert {tuple(each["input_features"].shape) for each in given if each} == {(2, 8, 3000), (2, 3000, 8)}
+
+
+def test_lists_of_each_layers_sizes_are_cut_to_the_layers_that_remain() -> None:
+    large = transformers.Gemma3nTextConfig()
+    small = Scale(divisor=8, layers=2).of(large)
+    assert len(large.intermediate_size) == large.num_hidden_layers
+    assert len(small.intermediate_size) == small.num_hidden_layers == len(set(large.layer_types))
+    assert small.intermediate_size[0] == large.intermediate_size[0] // 8
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_so_many_layers_of_each_kind_remain_as_are_asked_for(count: int) -> None:
+    small = Scale(divisor=8, layers=2, of_each_kind=count).of(transformers.ZambaConfig())
+    assert {kind: small.layers_block_type.count(kind) for kind in small.layers_block_type} == {
+        "linear_attention": count,
+        "hybrid": count,
+    }
+
+
+def test_a_backbone_hands_out_the_stages_that_the_larger_one_does() -> None:
+    small = Scale(divisor=8, layers=2).of(transformers.OneFormerConfig())
+    assert small.backbone_config.out_features == ["stage1", "stage2", "stage3", "stage4"]
+
+
+def test_a_filled_backbone_hands_out_all_of_its_stages() -> None:
+    large = transformers.ResNetConfig()
+    assert large.out_features == ["stage4"]
+    assert Scale(divisor=8, layers=2, filled=True).of(large).out_features == large.stage_names[1:]
+
+
+def test_rotary_embeddings_of_each_kind_of_layer_are_filled_by_kind() -> None:
+    small = Scale(divisor=8, layers=2, filled=True).of(transformers.CohereCompassTextConfig())
+    sections = small.rope_parameters["full_attention"]["mrope_section"]
+    assert sum(sections) == small.head_dim // 2
+
+
+def test_rotary_embeddings_are_those_of_the_smaller_heads() -> None:
+    small = Scale(divisor=8, layers=2, filled=True).of(transformers.Ernie4_5_VLMoeConfig()).text_config
+    head_dim = small.hidden_size // small.num_attention_heads
+    assert head_dim != 128  # 20 heads are 2 of them, not 2.5
+    assert sum(small.rope_parameters["mrope_section"]) == head_dim // 2
+
+
+def test_a_filled_hybrid_has_what_its_model_reads_undeclared_too() -> None:
+    config = transformers.T5Gemma2EncoderConfig()
+    assert Scale(divisor=8, layers=2, filled=True).of(config).text_config.dropout_rate == 0
+
+
+def given_to(config: SimpleNamespace, forward: Any) -> list[dict[str, Any]]:
+    return list(inputs(SimpleNamespace(config=config, forward=forward), Random(0), batch=2, tiny=True))
+
+
+def shapes(given: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in given.items()}
+
+
+def part(**fields: Any) -> SimpleNamespace:
+    """A configuration inside another one."""
+    return SimpleNamespace(to_dict=dict, **fields)
+
+
+def test_what_a_part_says_of_pictures_and_words_holds_for_the_whole() -> None:
+    def forward(pixel_values: Any = None, input_ids: Any = None) -> None: ...
+
+    config = SimpleNamespace(vocab_size=500, encoder=part(vocab_size=30, backbone=part(image_size=48)))
+    first, *_ = given_to(config, forward)
+    assert first["pixel_values"].shape == (2, 3, 48, 48)
+    assert first["input_ids"].max() < 30
+
+
+def test_what_a_model_does_not_run_without_is_given_beside_all_that_is_likely() -> None:
+    def forward(pixel_values: Any, qformer_input_ids: Any, input_ids: Any = None) -> None: ...
+
+    given = [shapes(each) for each in given_to(SimpleNamespace(image_size=32), forward)]
+    for side in ((3, 32, 32), (4, 3, 32, 32)):
+        assert {"pixel_values": (2, *side), "qformer_input_ids": (2, 16)} in given
+
+
+def test_a_picture_and_its_prompt_are_the_halves_of_one() -> None:
+    def forward(pixel_values: Any, prompt_pixel_values: Any, prompt_masks: Any) -> None: ...
+
+    halves = [given for given in given_to(SimpleNamespace(image_size=[64, 32]), forward) if "prompt_masks" in given]
+    assert {tuple(tensor.shape) for given in halves for tensor in given.values()} == {(2, 3, 32, 32)}
+
+
+def test_what_is_inside_from_another_library_is_made_small_by_its_own_sizes() -> None:
+    small = Scale(divisor=8, layers=2).of(transformers.PeVideoEncoderConfig())
+    assert small.vision_config.architecture == "vit_pe_core_large_patch14_336"
+    assert small.vision_config.model_args["depth"] == 2
+
+
+def test_videos_and_objects_looked_for_are_few() -> None:
+    assert Scale(divisor=8, layers=2).of(transformers.TvpConfig()).num_frames == 8
+    assert Scale(divisor=8, layers=2).of(transformers.RfDetrConfig()).num_queries == 100
