@@ -31,6 +31,8 @@ _LAYERS = re.compile(
 )
 _EXPERTS = re.compile(r"(.*_)?(num|n)_(.*_)?experts")
 _BY_STAGE = ("depths", "num_layers", "layers", "stage_depths", "blocks_per_stage")
+_PLAIN = {"layer_types": "full_attention", "mlp_layer_types": "dense"}
+"""What each layer is where a configuration leaves it open."""
 _ADAPTS_ITSELF = {"layer_types", "mlp_layer_types", "layers_block_type"}
 _ASKED_FOR = {"pad_token_id": 0, "prediction_length": 24, "default_language": "en_XX"}
 """What some models do not run without, and some configurations leave open."""
@@ -74,11 +76,13 @@ _LEFT_OPEN = {
     "vocabulary_map": {"<image>": 4, "<|extra_200|>": 5},
     "indexer_n_heads": 2,
     "indexer_kv_heads": 1,
-    "indexer_head_dim": 32,
     "indexer_budget": 64,
     "indexer_compress_ratio": 4,
 }
 """The same, where a configuration is filled."""
+
+_AS_ANOTHER = {"indexer_head_dim": "head_dim", "num_key_value_heads": "num_attention_heads"}
+"""The same as another field."""
 
 _NOT_DECLARED = {"rope_theta": 10_000.0, "dropout_rate": 0.0}
 """What some models read though their configurations do not declare it, where a configuration is filled."""
@@ -177,7 +181,7 @@ class Scale:
             return value
         if _HEADS.fullmatch(name):
             return max(1, value // self.divisor)
-        if _WIDTHS.fullmatch(name) and value >= _NARROWEST:
+        if _WIDTHS.fullmatch(name) and value >= _NARROWEST and value % 2 == 0:  # an odd number counts something
             width = max(_NARROWEST // 2, value // self.divisor)
             return width - width % _ALIGNED if "intermediate" in name else width
         if name.endswith("groups") and value >= _ONE_A_CHANNEL:
@@ -224,11 +228,11 @@ def _left_open(each: Field[Any], config: Any, scale: Scale) -> Any:
         places = _places_in_space(config, scale)
         by_kind = str(each.type).startswith("dict[str,")
         return dict.fromkeys(vars(config)["layer_types"], places) if by_kind else places
-    if name == "indexer_head_dim":
-        return vars(config).get("head_dim") or _LEFT_OPEN[name]
-    if name == "num_key_value_heads":
-        return vars(config).get("num_attention_heads")
-    return ["full_attention"] * scale.layers if name == "layer_types" else _LEFT_OPEN.get(name)
+    if name in _AS_ANOTHER:
+        return vars(config).get(_AS_ANOTHER[name])
+    if name in _PLAIN:
+        return [_PLAIN[name]] * scale.layers
+    return _LEFT_OPEN.get(name)
 
 
 def _is_list_of_sizes(name: str, value: Any) -> bool:

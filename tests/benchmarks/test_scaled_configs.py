@@ -195,3 +195,15 @@ def test_what_is_inside_from_another_library_is_made_small_by_its_own_sizes() ->
 def test_videos_and_objects_looked_for_are_few() -> None:
     assert Scale(divisor=8, layers=2).of(transformers.TvpConfig()).num_frames == 8
     assert Scale(divisor=8, layers=2).of(transformers.RfDetrConfig()).num_queries == 100
+
+
+def test_what_follows_from_another_field_is_left_where_a_configuration_leaves_it_open() -> None:
+    filled = Scale(divisor=8, layers=2, filled=True)
+    config = filled.of(transformers.Qwen4ExpTextConfig())
+    assert config.indexer_head_dim == config.head_dim
+    assert filled.of(transformers.DeepseekOcr2TextConfig()).mlp_layer_types == ["dense"] * 2
+
+
+def test_an_odd_number_is_no_width() -> None:
+    small = Scale(divisor=8, layers=2).of(transformers.SuperPointConfig())
+    assert (small.keypoint_decoder_dim, small.descriptor_decoder_dim) == (65, 32)
