@@ -31,7 +31,8 @@ class Expected:
     is the number of steps of a spectrogram behind the first layers, `spectrum` that of one that is not cut, `steps` and
     `series` are those of numbers to be forecast. Where pictures come as a list of patches, `patch` is the number of its
     values, `patch_side` its side, `merged` that of patches on a side of a group. `encoded` is the width of an encoder
-    beside the model, `queries` how many words a picture takes the places of, `tasks` how many words name a task."""
+    beside the model, `queries` how many words a picture takes the places of, `tasks` how many words name a task,
+    `sound_of_a_word` how many steps of a spectrum each word is told beside."""
 
     vocabulary: int | None
     width: int | None
@@ -48,6 +49,7 @@ class Expected:
     merged: int
     encoded: int | None
     queries: int | None
+    sound_of_a_word: int | None
     tasks: int | None
 
     @classmethod
@@ -75,6 +77,7 @@ class Expected:
             merged=_first(vision, "spatial_merge_size", "merge_size") or 2,
             encoded=_first(config, "encoder_hidden_size", "cross_attention_dim"),
             queries=_first(config, "latent_query_num"),
+            sound_of_a_word=_first(config, "audio_length_per_tok"),
             tasks=_first(config, "task_seq_len"),
         )
 

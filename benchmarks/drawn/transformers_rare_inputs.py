@@ -112,6 +112,9 @@ def _sounds(expected: Expected, words: torch.Tensor) -> Iterator[Given]:
         for name in ("input_features", "audio_mel"):
             yield {mask: heard, name: spectrum}
             yield {mask: heard, name: spectrum.transpose(1, 2)}
+    if expected.sound_of_a_word:
+        beside = torch.randn(batch, expected.mels, words.shape[1] * expected.sound_of_a_word)
+        yield {"input_ids": words, "input_features": beside}
     picture = spectrum.transpose(1, 2)[:, None]
     yield {"input_ids": words, "input_features": picture, "is_longer": torch.zeros(batch, 1, dtype=torch.bool)}
     yield {"input_ids": words, "input_features": spectrum}

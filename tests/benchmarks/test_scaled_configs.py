@@ -207,3 +207,10 @@ def test_what_follows_from_another_field_is_left_where_a_configuration_leaves_it
 def test_an_odd_number_is_no_width() -> None:
     small = Scale(divisor=8, layers=2).of(transformers.SuperPointConfig())
     assert (small.keypoint_decoder_dim, small.descriptor_decoder_dim) == (65, 32)
+
+
+def test_a_sound_beside_words_is_as_long_as_they_are() -> None:
+    def forward(input_ids: Any, input_features: Any) -> None: ...
+
+    given = given_to(SimpleNamespace(audio_length_per_tok=8, num_mel_bins=5), forward)
+    assert {"input_ids": (2, 16), "input_features": (2, 5, 128)} in [shapes(each) for each in given]
