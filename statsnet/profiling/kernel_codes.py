@@ -80,16 +80,26 @@ def _kind(code: str) -> str:
     return next((kind for kind, pattern in _KINDS if re.search(pattern, code)), "other")
 
 
+_XMMA_LIBRARIES = {"cudnn": "cudnn", "cublas": "cublas", "cusparse": "cusparse", "kernel_trt": "tensorrt"}
+"""Which library's copy of a kernel it is, by the end of its name: `..._execute_kernel__5x_cublas`."""
+
+
 def _xmma(text: str) -> str:
     code = text.split("(")[0].split("<")[0]
-    kind, library = _kind(code), "cudnn" if "cudnn" in code or _kind(code) != "gemm" else "cublas"
+    kind = _kind(code)
+    library = next((library for end, library in _XMMA_LIBRARIES.items() if end in code), None)
+    library = library or ("cublas" if kind == "gemm" else "cudnn")
+    sparse = "sparse_" if "_sparse_" in code else ""
     implicit = (
         "_implicit_gemm" if "implicit_gemm" in code else "_warp_specialized" if "warp_specialized" in code else ""
     )
     indexed = "_indexed" if "_indexed_" in code else ""
     types = re.sub(r"tensor\d+x\d+x\d+|tilesize\w*?_", "_", code)
     return family_name(
-        library, f"xmma_{kind}{implicit}{indexed}", _precision(types), transposes_in(code) if kind == "gemm" else None
+        library,
+        f"xmma_{sparse}{kind}{implicit}{indexed}",
+        _precision(types),
+        transposes_in(code) if kind == "gemm" else None,
     )
 
 
@@ -216,7 +226,7 @@ _CODES = tuple(
     for pattern, read in (
         (r"(?:Custom_)?Cijk?l?_[A-Z]", _tensile),
         (r"nvjet_", _nvjet),
-        (r"(?:[a-z_]*_)?(?:sm\d+_)xmma_", _xmma),
+        (r"sm\d+_xmma_", _xmma),
         (r"sm\d+_[a-z0-9_]*(?:fmha|flash|sdpa)", _fmha),
         (rf"{_ARCHITECTURE}_[a-z0-9_]*(?:gemm|cudnn|gemv)", _classic),
         (r"cutlass(?:3x)?_(?:sm)?\w*(?:gemm|fprop|dgrad|wgrad)", cutlass_code),

@@ -36,6 +36,14 @@ FAMILIES = {
         "cublas:xmma_gemm:tf32:tn",
     "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_kernel_cudnn":
         "cudnn:xmma_fprop_implicit_gemm:f16",
+    "sm80_xmma_gemm_f16f16_f16f32_f32_nn_n_tilesize64x128x32_stage5_tensor16x8x16_aligna2_execute_kernel_trt":
+        "tensorrt:xmma_gemm:f16:nn",
+    "sm80_xmma_sparse_gemm_f16f16_f16f32_f32_tt_t_stage3_sptensor16x8x32_execute_kernel_5x_cusparselt":
+        "cusparse:xmma_sparse_gemm:f16:tt",
+    "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_alignc4_execute_kernel__5x_cudnn":
+        "cudnn:xmma_fprop_implicit_gemm:tf32",
+    "acme_sm80_xmma_gemm_f32f32_f32f32_f32": "opaque",
+    "acme_2x_sm80_xmma_gemm_f32f32_f32f32_f32": "opaque",
     "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NTN": "cublas:nvjet_gemm:f16:nt",
     "nvjet_sm100_qqtst_128x128_128x6_1x2_h_bz_TNT": "cublas:nvjet_gemm:f8:tn",
     "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, __nv_bfloat16>(T1)":
