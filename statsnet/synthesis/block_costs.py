@@ -18,6 +18,7 @@ from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.corrections import corrected, corrections_of, usual_pace
+from statsnet.synthesis.disturbances import OPERATORS_DIFFER
 from statsnet.synthesis.loads import (
     OperatorGroup,
     StepLoad,
@@ -29,7 +30,7 @@ from statsnet.synthesis.loads import (
     with_distinct_weights,
 )
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.network_measurement import OUTLIER, Blocks
+from statsnet.synthesis.network_measurement import Blocks
 from statsnet.synthesis.overhead import Overheads, overheads
 from statsnet.synthesis.resized_blocks import Resized, other_sizes, resized_groups
 
@@ -204,7 +205,7 @@ class BlockCosts:
         for identity in in_runs[0]:
             samples = [run[identity] for run in in_runs]
             time_s = [sum(g.time_s for g in groups) for groups in samples]
-            quiet = [groups for groups, t in zip(samples, time_s, strict=True) if t <= OUTLIER * min(time_s)]
+            quiet = [groups for groups, t in zip(samples, time_s, strict=True) if t <= OPERATORS_DIFFER * min(time_s)]
             learnt[identity] = (*self.in_place.get(identity, ()), mean(quiet))
         return replace(self, in_place={**self.in_place, **learnt}, _columns={}, _apart_s={})
 

@@ -9,6 +9,7 @@ from statistics import median
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.proxy.towers import Tower
 from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.disturbances import FIT_SAYS_LITTLE
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.network_measurement import NetworkMeasurement, without_slowed
 from statsnet.synthesis.problem import Problem
@@ -21,10 +22,6 @@ SLOWED = 0.02
 """So much of the operators' time may be what some took much longer than in their round (see `without_slowed`):
 categories may miss their target by 3 points in all."""
 
-DISTURBED = 1.25
-"""If a network's operators and the time between them add up to more than this many times its step, the fit says
-little."""
-
 
 def confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, process_s: float) -> NetworkMeasurement:
     """The finished proxy, measured in processes that had no part in its choice: the best of several measured networks
@@ -34,7 +31,7 @@ def confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, p
     setup = problem.bench.setup
     measurement = _confirmed(best, problem, known, effort, process_s)
     times = measurement.signature.measurements[0].explained_share
-    if not problem.speed.is_steady and times > DISTURBED:
+    if not problem.speed.is_steady and times > FIT_SAYS_LITTLE:
         setup.note(
             f"operators of the finished network and the time between them take {times:.1f} times as long as its step: "
             "the machine did other work meanwhile, so the fit says little. Make the proxy anew while nothing else runs"

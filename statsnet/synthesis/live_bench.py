@@ -193,7 +193,7 @@ class LiveBench:
         return {name: time_s / drift for name, time_s in idle.idle_s.items()}
 
     def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
-        """Operators have their median times. Processes that were disturbed (see DISTURBED) are left out. If there are
+        """Operators have their median times. Processes that were disturbed are left out. If there are
         two and one of them was, a third tells which."""
         setup, network_s = self.setup, self.setup.effort.network_s
         with written(source) as folder, speed.network_folder() as reference:

@@ -16,6 +16,7 @@ from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.bench import BenchSetup, Kept
+from statsnet.synthesis.disturbances import PROFILE_USELESS, PROFILED_AGAIN
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.retimed_members import NOT_MEASURED, at_hand, model_of
 
@@ -29,13 +30,6 @@ tell which one was disturbed."""
 
 FEW_NAMES = 3
 """Operators that a message names at most."""
-
-DISTURBED = 1.5
-"""A member is profiled once more if the reference network took this many times as long meanwhile as at its best, or if
-its operators and the time between them add up to this many times its step."""
-
-USELESS = 2 * DISTURBED
-"""A profile whose operators add up to more is not used by a later command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +73,13 @@ class LiveMembers:
             return profiles
         best_s = min(self.speed.reference_latency_s, *(_reference_s(p) for p in profiles.values()))
         better = dict(profiles)
-        for name in [n for n, p in profiles.items() if _disturbed(p, best_s) > DISTURBED]:
+        for name in [n for n, p in profiles.items() if _disturbed(p, best_s) > PROFILED_AGAIN]:
             if self.setup.deadline.passed:
                 break
             again = self._profile(members[name], f"profiling {name} once more", again=True)
             if again is not None and _disturbed(again, best_s) < _disturbed(better[name], best_s):
                 better[name] = again
-            if (slower := _disturbed(better[name], best_s)) > DISTURBED:
+            if (slower := _disturbed(better[name], best_s)) > PROFILED_AGAIN:
                 self.setup.note(_told(name, better[name], slower))
         return better
 
@@ -130,7 +124,7 @@ class LiveMembers:
         return Kept(key=key, kind=Profile, task=task, stage=stage, is_usable=self._has_use_for)
 
     def _has_use_for(self, profile: Profile) -> bool:
-        return self.speed.has_use_for(profile) and (self.speed.is_steady or _explained(profile) < USELESS)
+        return self.speed.has_use_for(profile) and (self.speed.is_steady or _explained(profile) < PROFILE_USELESS)
 
     def _profile_task(self, member: MixMember, reference: str | None) -> ProfileWorkload:
         least_s, most_s = PROFILED_S

@@ -10,16 +10,9 @@ from statsnet.profiling.gpu_activity import Launch
 from statsnet.signatures.intervals import geometric_mean
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockPart
+from statsnet.synthesis.disturbances import OPERATORS_DIFFER, PROCESSES_DIFFER
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.tasks import NetworkTrace
-
-DISTURBED = 1.08
-"""If a process differs from the middle one by more than this factor, a neighbour slowed its step or its reference
-network. If only the reference network was slowed, the step looks faster than it is."""
-
-OUTLIER = 1.5
-"""If an operator takes more than this many times as long as in another process, something slowed it down there. Now and
-then one takes twice as long in all steps of a process."""
 
 Blocks = tuple[tuple[BlockPart, ...], ...]
 """By tower and block."""
@@ -81,14 +74,14 @@ def _scaled(signature: Signature, factor: float) -> Signature:
 
 def disagree(one: NetworkMeasurement, other: NetworkMeasurement) -> bool:
     """Whether one of two processes must have been disturbed."""
-    return not 1 / DISTURBED <= one.latency_s / other.latency_s <= DISTURBED
+    return not 1 / PROCESSES_DIFFER <= one.latency_s / other.latency_s <= PROCESSES_DIFFER
 
 
 def merge_undisturbed_runs(runs: Sequence[NetworkMeasurement]) -> NetworkMeasurement:
     """One measurement from several processes, without the disturbed ones; `blocks` has one entry per process."""
     order = sorted(range(len(runs)), key=lambda i: runs[i].latency_s)
     typical_s = runs[order[(len(order) - 1) // 2]].latency_s
-    quiet = [i for i in order if typical_s / DISTURBED <= runs[i].latency_s <= typical_s * DISTURBED]
+    quiet = [i for i in order if typical_s / PROCESSES_DIFFER <= runs[i].latency_s <= typical_s * PROCESSES_DIFFER]
     middle = (len(quiet) - 1) // 2
     signatures = [runs[i].signature for i in quiet]
     return replace(
@@ -101,13 +94,13 @@ def merge_undisturbed_runs(runs: Sequence[NetworkMeasurement]) -> NetworkMeasure
 
 
 def without_slowed(now: NetworkMeasurement, before: NetworkMeasurement) -> NetworkMeasurement:
-    """The same, but operators that took more than OUTLIER times as long as in earlier processes of this network have
+    """The same, but operators that took much longer than in earlier processes of this network (OPERATORS_DIFFER) have
     the times from then."""
     if now.signature.clusters != before.signature.clusters:
         return now
     (measurement,), (earlier,) = now.signature.measurements, before.signature.measurements
     times_s = tuple(
-        then_s if time_s is not None and then_s is not None and time_s > OUTLIER * then_s else time_s
+        then_s if time_s is not None and then_s is not None and time_s > OPERATORS_DIFFER * then_s else time_s
         for time_s, then_s in zip(measurement.cluster_time_s, earlier.cluster_time_s, strict=True)
     )
     known = replace(measurement, cluster_time_s=times_s)
@@ -141,4 +134,4 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 def _without_outliers(values: Iterable[float | None]) -> list[float]:
     known = [v for v in values if v is not None]
-    return [v for v in known if v <= OUTLIER * min(known)]
+    return [v for v in known if v <= OPERATORS_DIFFER * min(known)]

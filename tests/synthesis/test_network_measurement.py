@@ -8,8 +8,8 @@ import pytest
 from synthesis_builders import small_signature
 
 from statsnet.signatures.model import Signature
+from statsnet.synthesis.disturbances import PROCESSES_DIFFER
 from statsnet.synthesis.network_measurement import (
-    DISTURBED,
     NetworkMeasurement,
     merge_signatures,
     merge_undisturbed_runs,
@@ -29,7 +29,7 @@ def test_processes_that_agree_all_count() -> None:
 
 
 def test_a_process_with_a_busy_neighbour_does_not_count() -> None:
-    merged = merge_undisturbed_runs([process(1.5 * DISTURBED, 1.0), process(1.0, 1.1), process(1.0, 1.1)])
+    merged = merge_undisturbed_runs([process(1.5 * PROCESSES_DIFFER, 1.0), process(1.0, 1.1), process(1.0, 1.1)])
     assert len(merged.blocks) == 2
     assert merged.latency_s == process(1.0, 1.0).latency_s
 
