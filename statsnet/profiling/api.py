@@ -16,7 +16,6 @@ import os
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -39,7 +38,6 @@ from statsnet.profiling.uneven_inputs import UnevenInputs
 from statsnet.profiling.varying import mean_samples, traces_of
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS, coarsen
-from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
@@ -230,9 +228,11 @@ class profile:
         joined, variants = self._join.finish(), self._join.variants
         self.estimated_share = joined.estimated_share
         bare_s = self._latency_s["bare"]
+        shares = _shares(variants, self._optimizer_steps)
         traces = traces_of(
             joined,
             variants,
+            shares,
             device=self._kind,
             # The inputs of a bare step are not known: every variant gets all of them.
             bare_s=bare_s if len(variants) == 1 else self._mean_steps(len(variants)),
@@ -240,7 +240,6 @@ class profile:
         )
         calls = [call for trace in traces for call in trace.calls]
         mode = mode_of(calls)
-        shares = _shares(variants, self._optimizer_steps)
         signature = build_signature(
             traces,
             shares=shares,
@@ -251,8 +250,7 @@ class profile:
             batch=self._batch,
             optimizer=self._optimizer if mode == "training" else None,
         )
-        measurement = _with_unexplained(signature.measurements[0])
-        return with_collectives(replace(signature, measurements=(measurement,)), traces, shares)
+        return with_collectives(signature, traces, shares)
 
 
 def _shares(variants: list[Variant], steps: Counter[int]) -> list[float]:
@@ -275,8 +273,3 @@ def _dtype(calls: list[OpCall]) -> str:
     counted = Counter(dtype_of_results([call], otherwise="") for call in products)
     common = [dtype for dtype, number in counted.items() if dtype and number >= MIXED_SHARE * counted.total()]
     return MIXED if len(common) > 1 else dtype_of_results(products or calls)
-
-
-def _with_unexplained(measurement: Measurement) -> Measurement:
-    """Samples of an average step: the bare steps' inputs are not known, nor is their share in each variant."""
-    return replace(measurement, unexplained_share=abs(measurement.explained_share - 1))

@@ -18,7 +18,7 @@ from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cuda_implementation
-from statsnet.profiling.step_trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace, unexplained_share
 from statsnet.profiling.trace import timed
 from statsnet.signatures.statistics import faster_half
 from statsnet.workloads import Successive
@@ -88,13 +88,14 @@ def _placed(trace: StepTrace, placed: list[tuple[int | None, Kernel]]) -> StepTr
         for call, kernels in zip(trace.calls, own, strict=True)
     ]
     implementations = [cuda_implementation(kernels) for kernels in own]
-    explained_s = busy_s(kernel for _, kernel in placed) + (trace.idle_time_s or 0.0)
     return replace(
         trace,
         calls=calls,
         implementations=implementations,
         on_device=placed,
-        unexplained_share=abs(trace.latency_s - explained_s) / trace.latency_s,
+        unexplained_share=unexplained_share(
+            trace.step_latency_s, busy_s(k for _, k in placed), trace.idle_time_s or 0.0
+        ),
     )
 
 

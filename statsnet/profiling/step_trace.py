@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
@@ -49,7 +50,11 @@ class StepTrace:
 
     @property
     def op_time_s(self) -> float:
-        return sum(c.time_s or 0.0 for c in self.calls)
+        return _op_time_s(self.calls)
+
+
+def _op_time_s(calls: Iterable[OpCall]) -> float:
+    return sum(call.time_s or 0.0 for call in calls)
 
 
 def joined_trace(
@@ -90,7 +95,7 @@ def joined_trace(
         unmatched_calls=min(t.unmatched for t in timelines),
         recording_s=overhead_s * median(t.events for t in quiet),
         kernels_launched=sum(len(k) for k in kernels),
-        unexplained_share=_unexplained(undisturbed_s, calls, framework_s + idle_s),
+        unexplained_share=unexplained_share(undisturbed_s, _op_time_s(calls), framework_s + idle_s),
         on_device=placed_kernels(timelines[-1]),
         waits=waits,
         pauses_s=0.0 if device == "cuda" or waits else min(t.pauses_s for t in timelines),
@@ -117,11 +122,11 @@ def _idle_s(bare: list[float], quiet: list[Timeline]) -> float:
     return max(median(bare) - median(busy_s(line.on_device) for line in quiet), 0.0)
 
 
-def _unexplained(bare: list[float], calls: list[OpCall], rest_s: float) -> float:
+def unexplained_share(bare: Sequence[float], operators_s: float, rest_s: float) -> float:
     """|bare step − (operators + framework + idle)| ÷ bare step, of the times that are given: each operator's median.
     Where others disturb one operator in one step and another in the next, these are less than the median step."""
     step_s = median(bare)
-    return abs(step_s - sum(call.time_s or 0.0 for call in calls) - rest_s) / step_s
+    return abs(step_s - operators_s - rest_s) / step_s
 
 
 def _fill_times(calls: list[OpCall], timelines: list[Timeline]) -> None:

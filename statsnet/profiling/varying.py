@@ -25,7 +25,7 @@ from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.laps import Lap, steps_grow
 from statsnet.profiling.representatives import Work
-from statsnet.profiling.step_trace import StepTrace
+from statsnet.profiling.step_trace import StepTrace, unexplained_share
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import LONG_STEP_S, StepFunction, captured, timed
 from statsnet.profiling.unseen import Unseen, largest, look_for_unseen, unseen_in
@@ -240,11 +240,8 @@ def _together(
     all_work: list[Work],
     device: str,
 ) -> VaryingSteps:
-    traces = traces_of(join.finish(), join.variants, device=device, bare_s=mean_samples(bare_s), warmup_s=[])
     times = [variant.times for variant in join.variants]
-    explained = _explained(traces, times)
-    latency_s = fmean(bare_s)
-    traces = [replace(trace, unexplained_share=abs(latency_s - explained) / latency_s) for trace in traces]
+    traces = traces_of(join.finish(), join.variants, times, device=device, bare_s=mean_samples(bare_s), warmup_s=[])
     variation = Variation(
         steps=len(bare_s),
         distinct=len(traces),
@@ -257,11 +254,18 @@ def _together(
 
 
 def traces_of(
-    joined: JoinedSteps, variants: list[Variant], *, device: str, bare_s: list[float], warmup_s: list[float]
+    joined: JoinedSteps,
+    variants: list[Variant],
+    shares: Sequence[float],
+    *,
+    device: str,
+    bare_s: list[float],
+    warmup_s: list[float],
 ) -> list[StepTrace]:
-    """A trace for each variant of a join. Framework time, idle time and bare steps are those of all of them."""
+    """A trace for each variant of a join, which occur in these shares. Framework time, idle time, bare steps and what
+    of these is not explained are those of all of them."""
     profiled_s = fmean(joined.step_s) - (joined.idle_s if device == "cuda" else joined.recording_s)
-    return [
+    traces = [
         StepTrace(
             device=device,
             calls=variant.calls,
@@ -277,6 +281,9 @@ def traces_of(
         )
         for number, variant in enumerate(variants)
     ]
+    operators_s = sum(trace.op_time_s * n for trace, n in zip(traces, shares, strict=True)) / sum(shares)
+    unexplained = unexplained_share(bare_s, operators_s, joined.framework_s + joined.idle_s)
+    return [replace(trace, unexplained_share=unexplained) for trace in traces]
 
 
 def mean_samples(latency_s: Sequence[float], count: int = SAMPLES) -> list[float]:
@@ -284,11 +291,6 @@ def mean_samples(latency_s: Sequence[float], count: int = SAMPLES) -> list[float
     count = min(count, SAMPLES, len(latency_s))
     edges = [round(i * len(latency_s) / count) for i in range(count + 1)]
     return [fmean(latency_s[a:b]) for a, b in itertools.pairwise(edges)]
-
-
-def _explained(traces: list[StepTrace], times: list[int]) -> float:
-    operators = sum(trace.op_time_s * n for trace, n in zip(traces, times, strict=True)) / sum(times)
-    return operators + (traces[0].framework_time_s or 0.0) + (traces[0].idle_time_s or 0.0)
 
 
 def _figures(work: list[Work]) -> list[float]:
