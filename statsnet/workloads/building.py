@@ -33,8 +33,9 @@ class BuiltWorkload:
     `loss` maps the model's outputs to a scalar (None: the default of `make_step`). `optimizer` is a name, a
     function of the parameters, or what it makes: see `Stepper`. A training step goes through `accumulation` inputs.
     `fake_mode` is set when built for the device "meta".
-    `dtype` is the model's floating dtype, or `mixed`. `label`, `origin` (the factory's file) and `cast` (what was cast
-    because a dtype was asked for) are for messages only: they never enter a signature.
+    `dtype` is the model's floating dtype, or `mixed`; `is_cast` if tensors have another than the factory gave them.
+    `label`, `origin` (the factory's file) and `cast` (what was cast because a dtype was asked for) are for messages
+    only: they never enter a signature.
     """
 
     model: torch.nn.Module
@@ -50,14 +51,10 @@ class BuiltWorkload:
     device: str
     seed: int
     origin: str = ""
+    is_cast: bool = False
     cast: str = ""
     accumulation: int = 1
     fake_mode: FakeTensorMode | None = None
-
-    @property
-    def is_cast(self) -> bool:
-        """Whether tensors have another dtype than the factory gave them."""
-        return self.cast.startswith("cast")
 
     @property
     def sparse_gradients(self) -> bool:
@@ -152,7 +149,8 @@ def build(
         device=device,
         seed=seed,
         origin=resolved.origin,
-        cast=cast,
+        is_cast=cast is not None and cast.is_done,
+        cast=cast.sentence() if cast else "",
         accumulation=made.accumulation if mode == "training" else 1,
         fake_mode=fake_mode if device == "meta" else None,
     )
@@ -205,9 +203,9 @@ def _give_sizes(target: Target, made: Made) -> None:
 
 def _place(
     target: Target, made: Made, mode: str, dtype: str | None, device: str, fake: FakeTensorMode | None
-) -> tuple[Made, str]:
+) -> tuple[Made, Cast | None]:
     """Move to the device, and to the dtype if one is given, and set the mode; on fake tensors only the dtype changes.
-    Also a sentence on what was cast."""
+    Also what was cast."""
     import torch
 
     cast: Cast | None = None
@@ -239,7 +237,7 @@ def _place(
             cause=describe(error, target.origin),
             hint=next_step(error, "try it without --dtype" if dtype else "try it on another device"),
         ) from error
-    return replace(made, inputs=inputs), cast.sentence() if cast else ""
+    return replace(made, inputs=inputs), cast
 
 
 def _without_history(tensor: torch.Tensor) -> torch.Tensor:

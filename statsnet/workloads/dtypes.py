@@ -59,6 +59,11 @@ class Cast:
             self._kept[tensor.dtype] += 1
         return wanted
 
+    @property
+    def is_done(self) -> bool:
+        """Whether tensors have another dtype than before."""
+        return bool(self._done)
+
     def sentence(self) -> str:
         """What was cast and what was not; empty if there is nothing to say, as all has the wanted dtype."""
         there = (self.wanted, self.wanted.to_complex())

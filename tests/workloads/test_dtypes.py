@@ -112,8 +112,10 @@ def test_only_the_main_dtype_is_cast_and_a_sentence_says_so(models: str) -> None
     as_it_is = build(f"{models}:experts", mode="inference", dtype="bfloat16")
     assert dtypes(as_it_is.model) == {torch.bfloat16, torch.float32}
     assert as_it_is.cast == "nothing was cast, for the model's main dtype is bfloat16: 2 of float32 stay as they are"
+    assert not as_it_is.is_cast
     wide = build(f"{models}:experts", mode="inference", dtype="float32")
     assert dtypes(wide.model) == {torch.float32}
+    assert wide.is_cast
     assert wide.dtype == "float32"
     make_step(wide)(0)
 
