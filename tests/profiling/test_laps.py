@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import changing_models
 import pytest
-from changing_models import (
-    WIDTH,
+from changing_models import WIDTH, target_of
+from recurring_models import (
     accumulating,
     averaging_weights,
     counting,
@@ -34,8 +33,8 @@ from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.profiling.varying import _Turns
 
 
-def profiled(factory: object, mode: str = "inference", device: str = "cpu", **overrides: str) -> Profile:
-    target = f"{changing_models.__file__}:{factory.__name__}"  # type: ignore[attr-defined]
+def profiled(factory: Callable[..., Any], mode: str = "inference", device: str = "cpu", **overrides: str) -> Profile:
+    target = target_of(factory)
     model = Model(target=target, mode=mode, overrides=overrides)
     return ProfileWorkload(model=model, device=device, min_time_s=0.0, repeats=2).run(Context())
 
@@ -118,7 +117,7 @@ def test_so_does_what_an_optimizer_does() -> None:
 
 
 @pytest.mark.parametrize(("factory", "calls"), [(every_fourth, 1.25), (counting, 1.5)])
-def test_without_times_too(factory: object, calls: float) -> None:
+def test_without_times_too(factory: Callable[..., Any], calls: float) -> None:
     assert products(profiled(factory, device="meta")) == calls
 
 

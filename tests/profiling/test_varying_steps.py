@@ -9,12 +9,10 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-import changing_models
 import pytest
 import torch
-from changing_models import (
-    WIDTH,
-    counting,
+from changing_models import WIDTH, asking, many_lengths, recurrent, resizing, target_of
+from growing_models import (
     decaying,
     filled,
     growing_attribute,
@@ -31,12 +29,12 @@ from changing_models import (
     growing_list,
     growing_place,
     growing_state,
-    many_lengths,
+    iterated,
     popped_dict,
     popped_list,
-    random_layer,
-    scaled_loss,
+    prompt_and_next_tokens,
 )
+from recurring_models import counting, random_layer, scaled_loss
 from torch import nn
 
 from statsnet.errors import ModelError, WorkloadError
@@ -53,7 +51,7 @@ from statsnet.workloads import Successive, build, make_step
 
 
 def profiled(factory: Callable[..., Any], mode: str = "inference", device: str = "cpu", **overrides: Any) -> Profile:
-    target = f"{changing_models.__file__}:{factory.__name__}"
+    target = target_of(factory)
     model = Model(target=target, mode=mode, overrides=overrides)
     return ProfileWorkload(model=model, device=device, min_time_s=0.0, repeats=2).run(Context())
 
@@ -65,7 +63,7 @@ def profiled(factory: Callable[..., Any], mode: str = "inference", device: str =
 ])  # fmt: skip
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mode: str) -> None:
-    step = make_step(build(f"{changing_models.__file__}:{factory.__name__}", mode=mode))
+    step = make_step(build(target_of(factory), mode=mode))
     seen: list[int] = []
     step.built.model.linear.register_forward_hook(lambda _module, args, _out: seen.append(len(args[0])))
     for index in range(6):
@@ -94,7 +92,7 @@ def test_what_an_optimizer_and_a_loss_share_stays_shared() -> None:
 
 
 def test_an_input_s_gradient_is_that_of_its_step() -> None:
-    step = make_step(build(f"{changing_models.__file__}:asking", mode="training"))
+    step = make_step(build(target_of(asking), mode="training"))
     gradients = []
     for index in range(3):
         step(index)
@@ -110,7 +108,7 @@ def test_a_rate_that_decays_is_that_of_the_first_steps() -> None:
 
 
 def test_inputs_that_only_some_steps_change_are_renewed_too() -> None:
-    step = make_step(build(f"{changing_models.__file__}:prompt_and_next_tokens", mode="inference"))
+    step = make_step(build(target_of(prompt_and_next_tokens), mode="inference"))
     rows = [len(step(index)) for index in range(9)]
     assert rows == [8, 9, 9] * 3
     assert step.renewal.changes_inputs
@@ -126,7 +124,7 @@ def test_a_signature_says_nothing_of_a_cache_that_has_grown() -> None:
 
 
 def test_a_step_that_changes_nothing_gets_the_inputs_themselves() -> None:
-    step = make_step(build(f"{changing_models.__file__}:many_lengths", mode="inference"))
+    step = make_step(build(target_of(many_lengths), mode="inference"))
     for index in range(4):
         step(index)
         step.prepare(index)
@@ -135,7 +133,7 @@ def test_a_step_that_changes_nothing_gets_the_inputs_themselves() -> None:
 
 
 def test_weights_that_a_layer_keeps_in_a_list_are_no_state_of_its_own() -> None:
-    step = make_step(build(f"{changing_models.__file__}:recurrent", mode="training"))
+    step = make_step(build(target_of(recurrent), mode="training"))
     for index in range(4):
         step(index)
     assert not step.renewal.changes_state
@@ -143,7 +141,7 @@ def test_weights_that_a_layer_keeps_in_a_list_are_no_state_of_its_own() -> None:
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_a_buffer_that_the_first_step_gives_a_size_keeps_it(mode: str) -> None:
-    step = make_step(build(f"{changing_models.__file__}:resizing", mode=mode))
+    step = make_step(build(target_of(resizing), mode=mode))
     for index in range(5):
         step(index)
     step.prepare(0)
@@ -166,7 +164,7 @@ def test_steps_that_do_more_when_they_are_watched_less_are_refused(
 
 def test_iterators_are_refused() -> None:
     with pytest.raises(WorkloadError, match="is an iterator"):
-        make_step(build(f"{changing_models.__file__}:iterated", mode="inference"))
+        make_step(build(target_of(iterated), mode="inference"))
 
 
 def test_random_layers_are_averaged_and_their_spread_is_in_the_file() -> None:
