@@ -7,15 +7,18 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_support import GOLDEN
+from clusters import mm, relu, signature
 from device_tables import gemm_record, gemm_rows, plain_table, write_table
 
 from benchmarks import record_devices
 from benchmarks.diagnostics import cut_risk, left_out_devices, predicted_step, table_scatter
 from statsnet.devices.cut_risk import load_risk
 from statsnet.devices.device_record import build_record, load_record, save_record
+from statsnet.devices.recorded_bench import RecordedBench
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 from statsnet.errors import StatsNetError
@@ -115,6 +118,34 @@ def test_a_record_alone_has_no_device_that_checks(tmp_path: Path, call: Program)
     with pytest.raises(StatsNetError, match="no other record knows enough"):
         call(left_out_devices.main, "--device", tmp_path / "acme-one.json", "--mix", f"{name.domain}:1",
              "--mode", mode, "--profiles", tmp_path / "db")  # fmt: skip
+
+
+def test_what_a_left_out_device_checks_was_made_without_it(
+    tmp_path: Path, call: Program, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the devices of --others: each is a row of the proxies that the others check."""
+    here, *others = (tmp_path / f"acme-{name}.json" for name in ("one", "two", "three"))
+    for path, factor in zip((here, *others), (1.0, 2.0, 3.0), strict=True):
+        save_record(path, gemm_record(path.stem, factor))
+    products = signature(mm(256, 512, 1024, calls=4), relu(256, 1024))
+    save_signature(tmp_path / "a.json", products)
+    rows: list[list[str] | None] = []
+
+    def finish(bench: RecordedBench) -> SimpleNamespace:
+        known = bench.setup.elsewhere
+        rows.append([Path(name).stem for name in known.names] if known else None)
+        return SimpleNamespace(signature=products, spec=SimpleNamespace(towers=[]), latency_s=0.01)
+
+    monkeypatch.setattr(left_out_devices, "prepare", lambda mix, bench, request, design: bench)
+    monkeypatch.setattr(left_out_devices, "finish", finish)
+    words = ["--device", here, "--mix", f"{tmp_path / 'a.json'}:1", "--profiles", tmp_path, "--ways", "2,3"]
+    call(left_out_devices.main, *words, "--others", *others)
+    assert rows == [None, ["acme-two"], ["acme-three"]]
+    lines = capsys.readouterr().out.splitlines()
+    assert "2 devices left out in turn" in lines[0]
+    assert [line.split(" | ")[3:5] for line in lines[-2:]] == [["0.00%", "0.00%"]] * 2
+    with pytest.raises(StatsNetError, match="cannot check itself"):
+        call(left_out_devices.main, *words, "--others", here)
 
 
 def test_a_proxys_step_is_predicted_for_the_device_that_it_was_made_for(
