@@ -3,7 +3,8 @@
 A network as data
     spec, towers
 Its source
-    emit, templates, step_templates, block_sources, communication, collective_places, code_layout, run_file
+    emit, step_source, tower_source, templates, step_templates, block_sources, communication, collective_places,
+    code_layout, run_file
 Its folder
     folder, whole_folder, readme, fit_picture, private_fit
 """
