@@ -85,7 +85,8 @@ _REFUSED = {
     "int64": "Relu", "int16": "Clip Max Min Relu Where", "uint16": "Clip Max Min Where", "bool": "Where",
     "uint32": "ReduceMax ReduceMean ReduceMin ReduceSum", "uint64": "ReduceMax ReduceMean ReduceMin ReduceSum Where",
 }  # fmt: skip
-"""dtype -> operators for which onnxruntime 1.31 has no implementation on CPUs. It computes float16 in float32."""
+"""dtype -> operators for which onnxruntime 1.31 and 1.32 have no implementation on CPUs. They compute float16 in
+float32."""
 
 _OF_BFLOAT16 = frozenset({"Concat", "Gather", "LayerNormalization"})
 """All that it has of bfloat16."""

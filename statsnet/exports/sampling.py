@@ -36,8 +36,8 @@ def sampled(manifest: Manifest, *, macs: int | None = None) -> Manifest:
     able = np.nonzero(cost <= budget)[0]
     if not len(able):
         raise UsageError(
-            f"no layer takes as little as {budget:.4g} multiply-adds",
-            cause=f"the smallest takes {cost.min():.4g}, and sampled layers keep their size",
+            f"no layer takes as little as {budget:,.0f} multiply-adds",
+            cause=f"the smallest takes {cost.min():,.0f}, and sampled layers keep their size",
             hint="give a larger --macs, or --layers scaled",
         )
     table = np.stack([_features(layer) for layer in layers])

@@ -102,7 +102,7 @@ def scaled(
                 break
     if not tried:
         raise UsageError(
-            f"no scaled layer takes as little as {budget} multiply-adds",
+            f"no scaled layer takes as little as {budget:,} multiply-adds",
             cause=f"dims are multiples of {quantum}, or as they are where they are smaller",
             hint="give a larger --macs or a smaller --quantum",
         )
@@ -225,6 +225,7 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
     macs = math.fsum(s.macs_share for s in scalings)
     time_share = math.fsum(r.time_share or 0.0 for r in left_out)
     minus = [layer.name for layer in layers if layer.repeats < 0]
+    count = "counts" if len(minus) == 1 else "count"
     words = (
         f"by predicted stall-free cycles, relative speeds between any two of {len(USUAL)} arrays and dataflows whose "
         f"sides are powers of two are within {_spread_of(ratio[: len(USUAL)]):.1%} of the suite's, and with "
@@ -235,7 +236,7 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
         "bandwidth and the energy of memories differ",
         "not preserved: the order of layers, and what one leaves in memory for the next",
         f"not preserved: operators that are no matrix products, with {time_share:.0%} of the reference device's time",
-        *([f"{plural(len(minus), 'layer')} count negatively ({', '.join(minus)}): take what a simulator counts for "
+        *([f"{plural(len(minus), 'layer')} {count} negatively ({', '.join(minus)}): take what a simulator counts for "
            "them from the sum; without them, start-ups of small layers would count too much"] if minus else []),
     )  # fmt: skip
     return Manifest(title=manifest.title, unit=manifest.unit, layer_mode="scaled", reference=manifest.reference,
