@@ -27,7 +27,7 @@ from statsnet.measure.proxy_graph import graph_of
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.dtypes import dtype_name
-from statsnet.workloads.loading import describe
+from statsnet.workloads.model_errors import describe
 from statsnet.workloads.trees import shape_key
 
 Arrays = list[np.ndarray[Any, Any]]

@@ -13,7 +13,8 @@ from statsnet.errors import DeviceError, UsageError, WorkloadError, first_line, 
 from statsnet.signatures.database import MODES
 from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyword_arguments
 from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
-from statsnet.workloads.loading import Target, describe, next_step, resolve
+from statsnet.workloads.loading import Target, resolve
+from statsnet.workloads.model_errors import describe, next_step
 from statsnet.workloads.registry import DEFAULT_PRESET, Workload
 from statsnet.workloads.tree_copies import copied, map_tensors
 from statsnet.workloads.trees import all_tensors, parameters_of, parts_of, shape_key

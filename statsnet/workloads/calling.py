@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import StatsNetError, UsageError, WorkloadError, did_you_mean
 from statsnet.workloads.hidden_operators import check_not_compiled, check_not_for_onednn
-from statsnet.workloads.loading import Target, describe, next_step
+from statsnet.workloads.loading import Target
+from statsnet.workloads.model_errors import describe, next_step
 
 if TYPE_CHECKING:
     import torch

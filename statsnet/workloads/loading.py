@@ -6,23 +6,16 @@ import hashlib
 import importlib
 import importlib.util
 import os
-import re
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from statsnet.errors import UsageError, WorkloadError, one_of
+from statsnet.workloads.model_errors import describe, next_step
 from statsnet.workloads.registry import Workload, get
-
-LIBRARIES = frozenset({"transformers", "diffusers", "monai", "torch_geometric"})
-"""Optional libraries that the extra `statsnet[models]` brings."""
-
-LONGEST_MESSAGE = 400
-"""Of a longer message the first line is quoted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,104 +45,6 @@ def resolve(target: str) -> Target:
     place, _, attribute = target.rpartition(":")
     module = _import_file(place) if _is_file(place) else _import(place)
     return _target(module, attribute, target, None)
-
-
-def describe(error: BaseException, origin: str) -> str:
-    """`ValueError: message (file.py, line 12)`: the innermost frame in the user's own folder, else of all."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if origin and Path(frame.filename).parent == Path(origin).parent]
-    text, first = _named(error), list(_causes(error))[-1]
-    if str(first) not in str(error):
-        text += f"; it comes from {_named(first)}"
-    if isinstance(error, SyntaxError) or not frames:
-        return text
-    frame = (own or list(frames))[-1]
-    return f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {_first_lines(str(error)) or 'no message'}"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it was raised from, and so on: libraries say `could not import`, and why only in the first."""
-    cause: BaseException | None = error
-    seen: set[int] = set()
-    while cause is not None and id(cause) not in seen:  # an error may be raised from itself
-        seen.add(id(cause))
-        yield cause
-        cause = cause.__cause__
-
-
-def _first_lines(message: str) -> str:
-    """The part of a message that says what happened: some of torch's go on for a page."""
-    message = message.strip()
-    if len(message) <= LONGEST_MESSAGE:
-        return message
-    first, *_, last = message.splitlines() * 2
-    if "in the TorchScript interpreter" in first:  # then comes where it was, and what happened at the end
-        first = last
-    return first if len(first) <= LONGEST_MESSAGE else f"{first[:LONGEST_MESSAGE]} ..."
-
-
-def next_step(error: BaseException, otherwise: str) -> str:
-    """What to do about an error in the user's code: install a library, use less memory, use a real device, say how
-    many processes there are, or else `otherwise`."""
-    return next(filter(None, map(_known_step, _causes(error))), otherwise)
-
-
-def _known_step(error: BaseException) -> str:
-    # Some libraries raise an error of their own where a part of them needs another library.
-    if "Import" in type(error).__name__ or isinstance(error, ModuleNotFoundError):
-        missing = re.search(r"No module named '(\w+)", str(error))
-    else:
-        missing = None
-    if missing:
-        library = missing[1]
-        if library in LIBRARIES:
-            return "pip install 'statsnet[models]'"
-        return f"install '{library}' in this environment"
-    if isinstance(error, SystemExit):
-        return "leave out what ends the program, and give the arguments of a command line defaults: there are none here"
-    if "attempted relative import" in str(error):
-        return (
-            "put an empty __init__.py into each folder of the package, or run in the folder above it and name the "
-            "module: package.module:factory"
-        )
-    if isinstance(error, RecursionError):
-        return "give lists in place of objects that are linked to each other or nested hundreds of times"
-    if type(error).__name__ == "NeedsMemoryError":
-        return "use a smaller --batch or preset, or another operator in its place"
-    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
-        return "use a smaller --batch or preset, or --device meta to count without memory"
-    if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException", "NeedsValuesError"):
-        return "the model reads the values of tensors: use a real device instead of meta"
-    if type(error).__name__ == "UnsupportedOperatorException":
-        return "torch has no rule for this operator without data: use a real device instead of meta"
-    if re.search(r"_cuda_|compiled with CUDA|support for cuda|NVIDIA driver", str(error)):
-        return "there is no GPU here: build on the CPU where torch.cuda.is_available() is false"
-    if "Cannot copy out of meta tensor" in str(error):
-        return (
-            "build the model and its inputs on a real device, with torch.device('cpu'), or count it with --device meta"
-        )
-    if "Expected more than 1 value per channel" in str(error):
-        return "train it on a larger batch, or use --mode inference: batch normalization cannot learn from one value"
-    if "does not support backward on CPU" in str(error):
-        return (
-            "train it on a GPU (--device cuda), use --mode inference, or put a function in its place that torch can "
-            "differentiate on a CPU (flex_attention: scaled_dot_product_attention)"
-        )
-    if "backward through the graph a second time" in str(error):
-        return "what the model keeps from step to step, such as a hidden state, holds the step before: detach() it"
-    if "nference tensor" in str(error):
-        return "build the model and its inputs outside of torch.inference_mode()"
-    if "number of total steps is" in str(error):
-        return "give the scheduler more steps: a profile takes some hundred of them"
-    if "process group has not been initialized" in str(error):
-        return "it is one of several processes: count it with --device meta --nproc N, or run it under torchrun"
-    if "dummy base class" in str(error):  # torch's own words for a class that this build lacks
-        return "the model needs a CUDA graph or stream, and this torch has none: profile it on a GPU, or without them"
-    return ""
 
 
 def check_file(target: str) -> None:

@@ -11,8 +11,8 @@ from statsnet.errors import StatsNetError, UsageError, WorkloadError, one_of
 from statsnet.signatures.database import MODES
 from statsnet.workloads.building import BuiltWorkload, does_not_fit, set_mode
 from statsnet.workloads.calling import Inputs
-from statsnet.workloads.loading import describe, next_step
 from statsnet.workloads.losses import ProjectionLoss, total_loss
+from statsnet.workloads.model_errors import describe, next_step
 from statsnet.workloads.optimizers import make_optimizer
 from statsnet.workloads.renewal import Renewal
 from statsnet.workloads.stepping import Stepper

@@ -15,7 +15,7 @@ from statsnet.blocks.operator import Operator
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.workloads.compressed_fakes import NeedsValuesError
 from statsnet.workloads.fakes import NeedsMemoryError, SparseFakeTensorMode, fake_tensors
-from statsnet.workloads.loading import next_step
+from statsnet.workloads.model_errors import next_step
 from statsnet.workloads.trees import parts_of
 
 LAYERS: dict[str, Callable[[int], nn.Module]] = {

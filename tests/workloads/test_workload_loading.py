@@ -13,7 +13,7 @@ from loading_models import MODELS  # noqa: E402
 
 from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError  # noqa: E402
 from statsnet.workloads import build, make_step, registry  # noqa: E402
-from statsnet.workloads.loading import describe  # noqa: E402
+from statsnet.workloads.model_errors import describe  # noqa: E402
 
 
 @pytest.fixture
