@@ -145,6 +145,13 @@ def _manifest(
     from statsnet.exports.subjects import manifest_of_file, manifest_of_proxy
 
     path = Path(subject)
+    name = subject.partition(":")[0]
+    if not path.exists() and (name in database.domains or database.find(name)):
+        raise UsageError(
+            f"there is no file '{subject}'",
+            cause="that is the name of workloads whose signatures are at hand",
+            hint=f"give names with --mix {name}:1",
+        )
     if path.is_dir():
         from statsnet.proxy.folder import open_proxy
 

@@ -110,7 +110,7 @@ def test_the_same_request_gives_the_same_bytes() -> None:
 def test_requests_that_cannot_be_met() -> None:
     with pytest.raises(UsageError, match="no matrix products"):
         scaled(manifest_of_signature(signature(relu(8)), "relu"), macs=10**6, quantum=32)
-    with pytest.raises(UsageError, match="as little as 1000 multiply-adds"):
+    with pytest.raises(UsageError, match="as little as 1,000 multiply-adds"):
         scaled(manifest_of_signature(signature(mm(64, 64, 64)), "one"), macs=1000, quantum=32)
 
 
