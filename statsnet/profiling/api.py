@@ -30,12 +30,12 @@ from statsnet.profiling.capture import CaptureMode, OpCall, capturing
 from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.distributed import is_first, wait_for_others
+from statsnet.profiling.joined_traces import mean_samples, traces_of
 from statsnet.profiling.joining import Variant
 from statsnet.profiling.loop_steps import LoopSteps, Schedule
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.uneven_inputs import UnevenInputs
-from statsnet.profiling.varying import mean_samples, traces_of
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS, coarsen
 from statsnet.signatures.model import Level, Signature

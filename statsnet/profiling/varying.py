@@ -10,22 +10,22 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
-from statistics import fmean, median, pstdev, stdev
+from statistics import fmean, pstdev, stdev
 from typing import Any
 
 from statsnet.errors import ModelError
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.profiling.capture import CaptureMode, OpCall
-from statsnet.profiling.collective_times import in_bare_step
 from statsnet.profiling.draws import prepared
-from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
+from statsnet.profiling.joined_traces import mean_samples, traces_of
+from statsnet.profiling.joining import StepJoin, Variant
 from statsnet.profiling.laps import Lap, steps_grow
 from statsnet.profiling.representatives import Work
-from statsnet.profiling.step_trace import StepTrace, unexplained_share
+from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import LONG_STEP_S, StepFunction, captured, timed
 from statsnet.profiling.unseen import Unseen, largest, look_for_unseen, unseen_in
@@ -48,9 +48,6 @@ LONGEST_FOR_TIME_S = 60.0
 
 MOST_MORE_CALLS = 0.1
 """By this share profiled steps may have more calls than captured ones."""
-
-SAMPLES = 5
-"""The bare steps are averaged into this many samples, each of which stands for an average step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,87 +79,142 @@ def trace_varying(
     themselves, the rounds only time them; `again` captures them in another way. Raises MeasurementError where a part of
     the steps cannot be seen.
     """
-    overhead_s = event_overhead_s(record_shapes=True)
-    join = StepJoin(device=device, event_overhead_s=overhead_s)
-    lap = known.averaged() if known and known.period else []
-    turns = _Turns(sum(variant.times for variant in lap))
-    turn = Successive(turns.counted(step), itertools.cycle(inputs), prepare)
-    run = timed(turn, device)
-    machine = QuietMachine(device)
-    work: list[Work] = []
-    bare_s: list[float] = []
-    unseen: list[Unseen] = []
-    captured_calls: list[int] = []
-    more_calls: list[int] = []
-    by: type[CaptureMode] = CaptureMode
+    rounds = _Rounds(step, device=device, prepare=prepare, phases=phases, inputs=inputs, known=known, again=again)
     begin = time.perf_counter()
-
-    def capture(draw: int, by: type[CaptureMode]) -> list[OpCall]:
-        return captured(prepared(turn, draw), device=device, phases=phases, by=by)
-
-    def capture_nearer(by: type[CaptureMode]) -> list[OpCall]:
-        nonlocal lap
-        lap = (again(by).averaged() if again else []) or lap
-        return capture(0, by)
-
-    def look(calls: list[OpCall]) -> Unseen:  # with all threads, whose events would be in the way of times
-        steps = range(max(1, turns.lap))
-        return largest(unseen_of(look_for_unseen(prepared(turn, 0), calls, device=device)[1], calls) for _ in steps)
-
-    def unseen_of(events: StepEvents, calls: list[OpCall]) -> Unseen:  # a profiled step may be any of a lap's
-        known = [variant.calls for variant in lap] or [calls]
-        return min((unseen_in(events, each, device=device) for each in known), key=lambda unseen: unseen.share)
-
-    def both(draw: int) -> tuple[float, StepEvents]:
-        if not bare_s or bare_s[-1] < LONG_STEP_S:
-            run()  # the capture and the profiler have left the caches to others
-        bare = timed(_drawn(turn, draw), device)()
-        prepared(turn, draw)
-        turns.profiled()
-        with profiling(device, record_shapes=True) as session:
-            turn()
-        return bare, StepEvents.take(session)
-
     for draw in range(MOST_ROUNDS):
         between()
-        for _ in range(turns.to_skip(3 if not bare_s or bare_s[-1] < LONG_STEP_S else 2)):
-            run()
-        calls = capture(draw, by)
-        if draw == 0:
-            unseen.append(look(calls))
-            as_known = lap
-            if (nearer := look_nearer(unseen[0], calls, capture_nearer, look)) is not None:
-                unseen[0], calls, by = nearer
-            else:
-                lap = as_known
-            in_lap = [variant.calls for variant in lap for _ in range(variant.times)]
-            lap_work = [Work.of(each) for each in in_lap]
-            for each in in_lap:
-                join.add_captured(each)
-            if unseen[0].beside_operators.is_too_much:  # no other round would show it, nor explain it
-                unseen[0].check()
-        step_s, events = machine.measure(partial(both, draw))
-        if not lap:
-            join.add_captured(calls)
-        unseen.append(unseen_of(events, calls))
-        captured_calls.append(sum(not call.metadata for call in calls))
-        more_calls.append(join.add_profiled(events) - captured_calls[-1])
-        work.append(Work.mean(lap_work) if lap else Work.of(calls))
-        bare_s.append(step_s)
+        rounds.add(draw)
         report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
-        taken_s = time.perf_counter() - begin
-        if not lap and draw + 1 >= FEWEST_ROUNDS and _grow(work):
-            raise steps_grow()
-        enough = draw + 1 >= FEWEST_ROUNDS and taken_s >= min_time_s
-        lacks_steps = join.lacks_times if lap else _lacks_rare_steps(join.variants, unseen)
-        if enough and is_known(_figures(work), bare_s, taken_s) and not lacks_steps:
+        if draw + 1 >= FEWEST_ROUNDS and rounds.are_enough(time.perf_counter() - begin, min_time_s):
             break
-    if not lap:
-        check_unaffected(captured_calls, more_calls)
-    # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
-    repeatable = bool(lap) or len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
-    largest(unseen if repeatable else [each.beside_operators for each in unseen]).check()
-    return _together(join, bare_s, work, lap_work or work, device)
+    return rounds.finish()
+
+
+class _Rounds:
+    """The rounds and what they have shown so far. `_lap` are the steps that come again and again, if they are known:
+    they were captured before, so the rounds only time them."""
+
+    def __init__(
+        self,
+        step: StepFunction,
+        *,
+        device: str,
+        prepare: Callable[[int], object],
+        phases: Callable[[Callable[[str], None] | None], None] | None,
+        inputs: Sequence[int],
+        known: Lap | None,
+        again: Callable[[type[CaptureMode]], Lap] | None,
+    ) -> None:
+        self._device, self._phases, self._again = device, phases, again
+        self._join = StepJoin(device=device, event_overhead_s=event_overhead_s(record_shapes=True))
+        self._lap = known.averaged() if known and known.period else []
+        self._turns = _Turns(sum(variant.times for variant in self._lap))
+        self._turn = Successive(self._turns.counted(step), itertools.cycle(inputs), prepare)
+        self._run = timed(self._turn, device)
+        self._machine = QuietMachine(device)
+        self._by: type[CaptureMode] = CaptureMode
+        self._work: list[Work] = []
+        self._lap_work: list[Work] = []
+        self._bare_s: list[float] = []
+        self._unseen: list[Unseen] = []
+        self._captured_calls: list[int] = []
+        self._more_calls: list[int] = []
+
+    def add(self, draw: int) -> None:
+        """A captured, a bare and a profiled step with this draw."""
+        for _ in range(self._turns.to_skip(2 if self._is_long else 3)):
+            self._run()
+        calls = self._capture(draw)
+        if draw == 0:
+            calls = self._look(calls)
+        step_s, events = self._machine.measure(partial(self._timed_and_profiled, draw))
+        if not self._lap:
+            self._join.add_captured(calls)
+        self._unseen.append(self._unseen_of(events, calls))
+        self._captured_calls.append(sum(not call.metadata for call in calls))
+        self._more_calls.append(self._join.add_profiled(events) - self._captured_calls[-1])
+        self._work.append(Work.mean(self._lap_work) if self._lap else Work.of(calls))
+        self._bare_s.append(step_s)
+
+    def are_enough(self, taken_s: float, min_time_s: float) -> bool:
+        """Whether the rounds, which took so long, tell what steps do on average. Raises where steps grow."""
+        if not self._lap and _grow(self._work):
+            raise steps_grow()
+        lacks = self._join.lacks_times if self._lap else _lacks_rare_steps(self._join.variants, self._unseen)
+        return taken_s >= min_time_s and is_known(_figures(self._work), self._bare_s, taken_s) and not lacks
+
+    def finish(self) -> VaryingSteps:
+        if not self._lap:
+            check_unaffected(self._captured_calls, self._more_calls)
+        variants = self._join.variants
+        # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
+        repeatable = bool(self._lap) or len(variants) == 1 or all(each.unmatched == 0 for each in self._unseen)
+        largest(self._unseen if repeatable else [each.beside_operators for each in self._unseen]).check()
+        times = [variant.times for variant in variants]
+        bare_s = mean_samples(self._bare_s)
+        traces = traces_of(self._join.finish(), variants, times, device=self._device, bare_s=bare_s, warmup_s=[])
+        variation = Variation(
+            steps=len(self._bare_s),
+            distinct=len(traces),
+            work_deviation=_deviation(_figures(self._lap_work or self._work)),
+            work_error=_half_width(_figures(self._work)),
+            time_deviation=_deviation(self._bare_s),
+            time_error=_half_width(self._bare_s),
+        )
+        return VaryingSteps(traces=traces, times=times, variation=variation)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether the last bare step was. Of a long one it does not matter what the caches hold when it begins."""
+        return bool(self._bare_s) and self._bare_s[-1] >= LONG_STEP_S
+
+    def _capture(self, draw: int) -> list[OpCall]:
+        return captured(prepared(self._turn, draw), device=self._device, phases=self._phases, by=self._by)
+
+    def _look(self, calls: list[OpCall]) -> list[OpCall]:
+        """Look once for what the capture does not see, and capture otherwise if that shows more; returns the first
+        step's calls. A lap's steps are joined now."""
+        self._unseen.append(self._unseen_with_all_threads(calls))
+        as_known = self._lap
+        nearer = look_nearer(self._unseen[0], calls, self._capture_nearer, self._unseen_with_all_threads)
+        if nearer is not None:
+            self._unseen[0], calls, self._by = nearer
+        else:
+            self._lap = as_known
+        in_lap = [variant.calls for variant in self._lap for _ in range(variant.times)]
+        self._lap_work = [Work.of(each) for each in in_lap]
+        for each in in_lap:
+            self._join.add_captured(each)
+        if self._unseen[0].beside_operators.is_too_much:  # no other round would show it, nor explain it
+            self._unseen[0].check()
+        return calls
+
+    def _capture_nearer(self, by: type[CaptureMode]) -> list[OpCall]:
+        self._lap = (self._again(by).averaged() if self._again else []) or self._lap
+        return captured(prepared(self._turn, 0), device=self._device, phases=self._phases, by=by)
+
+    def _unseen_with_all_threads(self, calls: list[OpCall]) -> Unseen:
+        """Their events would be in the way of times."""
+        steps = range(max(1, self._turns.lap))
+        device = self._device
+        return largest(
+            self._unseen_of(look_for_unseen(prepared(self._turn, 0), calls, device=device)[1], calls) for _ in steps
+        )
+
+    def _unseen_of(self, events: StepEvents, calls: list[OpCall]) -> Unseen:
+        """Of a profiled step, which may be any of a lap's."""
+        known = [variant.calls for variant in self._lap] or [calls]
+        return min((unseen_in(events, each, device=self._device) for each in known), key=lambda unseen: unseen.share)
+
+    def _timed_and_profiled(self, draw: int) -> tuple[float, StepEvents]:
+        if not self._is_long:
+            self._run()  # the capture and the profiler have left the caches to others
+        bare_s = timed(_drawn(self._turn, draw), self._device)()
+        prepared(self._turn, draw)
+        self._turns.profiled()
+        with profiling(self._device, record_shapes=True) as session:
+            self._turn()
+        return bare_s, StepEvents.take(session)
 
 
 class _Turns:
@@ -231,66 +283,6 @@ def _lacks_rare_steps(captured_steps: Sequence[Variant], unseen: Sequence[Unseen
 def _drawn(turn: Successive, draw: int) -> Successive:
     """The turns, each prepared with this draw."""
     return Successive(lambda _: turn(), itertools.count(), lambda _: prepared(turn, draw))
-
-
-def _together(
-    join: StepJoin,
-    bare_s: list[float],
-    work: list[Work],
-    all_work: list[Work],
-    device: str,
-) -> VaryingSteps:
-    times = [variant.times for variant in join.variants]
-    traces = traces_of(join.finish(), join.variants, times, device=device, bare_s=mean_samples(bare_s), warmup_s=[])
-    variation = Variation(
-        steps=len(bare_s),
-        distinct=len(traces),
-        work_deviation=_deviation(_figures(all_work)),
-        work_error=_half_width(_figures(work)),
-        time_deviation=_deviation(bare_s),
-        time_error=_half_width(bare_s),
-    )
-    return VaryingSteps(traces=traces, times=times, variation=variation)
-
-
-def traces_of(
-    joined: JoinedSteps,
-    variants: list[Variant],
-    shares: Sequence[float],
-    *,
-    device: str,
-    bare_s: list[float],
-    warmup_s: list[float],
-) -> list[StepTrace]:
-    """A trace for each variant of a join, which occur in these shares. Framework time, idle time, bare steps and what
-    of these is not explained are those of all of them."""
-    profiled_s = fmean(joined.step_s) - (joined.idle_s if device == "cuda" else joined.recording_s)
-    traces = [
-        StepTrace(
-            device=device,
-            calls=variant.calls,
-            implementations=joined.implementations[number],
-            warmup_latency_s=warmup_s if number == 0 else [],
-            step_latency_s=bare_s,
-            profiled_latency_s=joined.step_s if number == 0 else [],
-            framework_time_s=joined.framework_s,
-            idle_time_s=joined.idle_s,
-            kernels_launched=joined.kernels_launched,
-            recording_s=joined.recording_s,
-            waits=in_bare_step(joined.waits[number], median(bare_s), profiled_s) if joined.waits else [],
-        )
-        for number, variant in enumerate(variants)
-    ]
-    operators_s = sum(trace.op_time_s * n for trace, n in zip(traces, shares, strict=True)) / sum(shares)
-    unexplained = unexplained_share(bare_s, operators_s, joined.framework_s + joined.idle_s)
-    return [replace(trace, unexplained_share=unexplained) for trace in traces]
-
-
-def mean_samples(latency_s: Sequence[float], count: int = SAMPLES) -> list[float]:
-    """Means of successive ones, so that each stands for an average step."""
-    count = min(count, SAMPLES, len(latency_s))
-    edges = [round(i * len(latency_s) / count) for i in range(count + 1)]
-    return [fmean(latency_s[a:b]) for a, b in itertools.pairwise(edges)]
 
 
 def _figures(work: list[Work]) -> list[float]:

@@ -43,9 +43,10 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.measure.turns import PausingClock
 from statsnet.profiling import varying
 from statsnet.profiling.alike import Alike, StepsVary
+from statsnet.profiling.joined_traces import mean_samples
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.profiling.trace import captured
-from statsnet.profiling.varying import check_unaffected, is_known, mean_samples, trace_varying
+from statsnet.profiling.varying import check_unaffected, is_known, trace_varying
 from statsnet.signatures.statistics import agree
 from statsnet.workloads import Successive, build, make_step
 
