@@ -9,6 +9,7 @@ not help: whoever measures must be told.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import time
 
@@ -33,8 +34,8 @@ class IdleMemory:
         self._memory = mmap.mmap(-1, BYTES) if matters else None
         if self._memory is None:
             return
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):  # one large page would stand for hundreds of small ones
-            self._memory.madvise(mmap.MADV_NOHUGEPAGE)
+        with contextlib.suppress(AttributeError, OSError):  # not every system has large pages
+            self._memory.madvise(mmap.MADV_NOHUGEPAGE)  # one would stand for hundreds of small ones
         for place in range(0, BYTES, mmap.PAGESIZE):
             self._memory[place] = 1
 
