@@ -2,9 +2,9 @@
 
 The host of a virtual machine may take memory away that the guest does not touch for a moment, or watch which pages it
 touches. The guest sees neither: its next access takes longer. On one such machine a page that had not been touched for
-a second took 44 to 70 µs, and 3 a moment later. Small products took as long as ever there, so no probe of
+a second took 44 to 70 µs on average, and 3 a moment later. Small products took as long as ever there, so no probe of
 quiet_machine.py saw anything; steps that read much memory took two to six times as long as the day before. Waiting does
-not help: whoever measures must be told.
+not help: whoever measures must be told. Where it is so, filling the memory takes some 100 ms, else 5.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ from statsnet.measure.patience import patience_limit_s
 BYTES = 2**25
 """Hosts hand memory out in pieces of 2 MiB, if they can: this is several of them."""
 
-BETWEEN_BYTES = 11 * mmap.PAGESIZE
-"""From one page to the next that is looked at: none is fetched along with the one before."""
+BETWEEN_BYTES = 11 * max(mmap.PAGESIZE, 4096)
+"""From one place to the next that is looked at: no page is fetched along with the one before."""
+
+PLACES = range(0, BYTES, BETWEEN_BYTES)
+FEWEST_PLACES = 500
+"""Where pages are larger, a single pause would count too much."""
 
 SLOW_PAGE_S = 3e-6
 """To read one number of a page takes well under 1 µs, even if it is in no cache and its address is not known."""
@@ -27,10 +31,10 @@ SLOW_PAGE_S = 3e-6
 
 class IdleMemory:
     """Memory that is touched once, and not again until `page_s` looks at it. Nobody looks on a GPU, or with
-    STATSNET_PATIENCE_S=0."""
+    STATSNET_PATIENCE_S=0, or where pages are large."""
 
     def __init__(self, device: str = "cpu") -> None:
-        matters = device.partition(":")[0] == "cpu" and patience_limit_s() != 0
+        matters = device.partition(":")[0] == "cpu" and patience_limit_s() != 0 and len(PLACES) >= FEWEST_PLACES
         self._memory = mmap.mmap(-1, BYTES) if matters else None
         if self._memory is None:
             return
@@ -40,13 +44,12 @@ class IdleMemory:
             self._memory[place] = 1
 
     def page_s(self) -> float | None:
-        """Seconds to reach a page again."""
+        """Seconds of this thread to reach a page again, on average. Pauses in which others run do not count."""
         if self._memory is None:
             return None
-        places = range(0, BYTES, BETWEEN_BYTES)
-        begin = time.perf_counter()
-        sum(self._memory[place] for place in places)
-        return (time.perf_counter() - begin) / len(places)
+        begin = time.thread_time()
+        sum(self._memory[place] for place in PLACES)
+        return (time.thread_time() - begin) / len(PLACES)
 
 
 def slow_memory(page_s: float | None) -> list[str]:
@@ -55,6 +58,6 @@ def slow_memory(page_s: float | None) -> list[str]:
         return []
     return [
         f"memory that was not used for a moment takes {page_s * 1e6:.0f} µs a page to reach, usual is less than 1: the "
-        "host of this virtual machine takes it away. Steps that read much memory take several times as long, from one "
-        "minute to the next: measure on another machine"
+        "system, or the host of this virtual machine, takes it away. Steps that read much memory take several times as "
+        "long, from one minute to the next: free memory, or measure on another machine"
     ]

@@ -129,9 +129,8 @@ def _onnxruntime(program: torch.export.ExportedProgram) -> Program:
 
 
 def _silent_openvino() -> Any:
-    """OpenVINO without what it tells its makers. Unasked, it sends them which options it was given and the names of
-    operators that it does not know, which may be a model's own. A package that it takes for not installed sends
-    nothing."""
+    """OpenVINO without what it tells its makers. Unasked, it sends them the names of a model's operators, which may be
+    the model's own, and how many there are of each. A package that it takes for not installed sends nothing."""
     sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # so its import fails
     import openvino
     from openvino.tools.ovc import telemetry_stub

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from statsnet.measure.idle_memory import slow_memory
 from statsnet.proxy.spec import Proxy, make_spec
 from statsnet.signatures.coverage import coverage_of
 from statsnet.signatures.target import target_of
@@ -23,8 +22,6 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     are at the machine's speed while it was measured at last, so that whoever runs it next finds them."""
     bench = problem.bench
     best, history = solve_in_rounds(problem, effort=effort, known=known)
-    for sentence in slow_memory(problem.speed.page_s):
-        bench.setup.note(sentence)
     measurement = bench.count_network(best.source, best.measurement)
     drift = measurement.drift
     target = problem.target.scale_times(drift)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+
 import pytest
 
-from statsnet.measure.idle_memory import SLOW_PAGE_S, IdleMemory, slow_memory
+from statsnet.measure.idle_memory import PLACES, SLOW_PAGE_S, IdleMemory, slow_memory
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Limits, TimedStep, TimingTask
 
@@ -16,9 +18,20 @@ class Steps(TimingTask):
 
 def test_a_page_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATSNET_PATIENCE_S", "1")
-    page_s = IdleMemory().page_s()
-    assert page_s is not None
-    assert 0 < page_s < 1
+    seen: list[int] = []
+
+    class Slow:
+        def __getitem__(self, place: int) -> int:
+            seen.append(place)
+            return 1
+
+    clock = iter((1.0, 1.0 + 6e-5 * len(PLACES)))
+    memory = IdleMemory()
+    assert memory.page_s() is not None
+    monkeypatch.setattr(memory, "_memory", Slow())
+    monkeypatch.setattr("time.thread_time", lambda: next(clock))
+    assert memory.page_s() == pytest.approx(6e-5)
+    assert len(seen) == len({place // mmap.PAGESIZE for place in seen}) == len(PLACES)
 
 
 @pytest.mark.parametrize("page_s", [None, 3e-7, SLOW_PAGE_S])
