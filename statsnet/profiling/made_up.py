@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from statsnet.profiling.coarse_scalars import BATCH_SIZES
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import Found, finds_by_values, found_of
 from statsnet.signatures.indices import bound_of
@@ -50,6 +52,10 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
             value = _bags_of_indices(value, cluster)
         if cluster.op == PACKED and argument.name == "lengths":
             value = _packed_lengths(value, cluster)
+        if argument.name == BATCH_SIZES and encoded is None:
+            value = _batch_sizes(given)
+        if argument.name == "target_lengths" and isinstance(value, list) and len(given["targets"]["shape"]) == 1:
+            value = _even(given["targets"]["shape"][0], len(value))
         if argument.name == "device" and value is None:
             value = torch.device(device)
         if argument.kwarg_only:
@@ -97,6 +103,19 @@ def _packed_lengths(lengths: torch.Tensor, cluster: Cluster) -> torch.Tensor:
     even = rows // sequences + (torch.arange(sequences) < rows % sequences)
     longest = cluster.args[0]["shape"][1 if True in cluster.args[2:] else 0]
     return even.clamp(1, longest).to(lengths.dtype)
+
+
+def _batch_sizes(given: Mapping[str, Any]) -> list[int]:
+    """How many packed sequences are how long: all alike, and some one step longer. Their rows are the input, and their
+    number is in the state."""
+    rows, sequences = given["input"]["shape"][0], given["hx"]["shape"][-2]
+    whole, rest = divmod(rows, max(1, sequences))
+    return [sequences] * whole + [rest] * (rest > 0)
+
+
+def _even(total: int, parts: int) -> list[int]:
+    """So many whole numbers that differ by at most one, with this sum."""
+    return [total // parts + (i < total % parts) for i in range(parts)]
 
 
 def _bags_of_indices(places: torch.Tensor, cluster: Cluster) -> torch.Tensor:

@@ -16,6 +16,7 @@ from profiling_helpers import captured, tiny_signature
 from statsnet.blocks.operator import OperatorKind
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.counting import phases_of
 from statsnet.profiling.encode import encode_tensor
 from statsnet.profiling.made_up import arguments, nested_lengths
@@ -298,3 +299,30 @@ def test_lengths_add_up(lengths: list[int]) -> None:
     total, squares = sum(lengths), sum(n * n for n in lengths)
     made = nested_lengths(len(lengths), max(lengths), total, squares)
     assert (len(made), sum(made), max(made)) == (len(lengths), total, max(lengths))
+
+
+@pytest.mark.parametrize("targets", [(3, 23), (49,)])
+def test_a_loss_of_sequences_runs_with_lengths_that_are_told_roughly(targets: tuple[int, ...]) -> None:
+    logits, labels = torch.randn(90, 3, 30).log_softmax(-1), torch.randint(1, 30, targets)
+    exact = only(lambda: torch.ops.aten._ctc_loss.default(logits, labels, [83, 90, 61], [23, 7, 19]), "_ctc_loss")
+    rough = replace(exact, args=tuple(coarse_arguments(exact.op, exact.args)))
+    positional, keyword = arguments(rough, "cpu")
+    assert overload(rough.op)(*positional, **keyword)[0].shape == (3,)
+
+
+def test_packed_sequences_run_without_their_sizes() -> None:
+    """On no device: the operator is one of GPUs."""
+
+    def tensor(*shape: int) -> dict[str, Any]:
+        return {"shape": list(shape), "dtype": "float32"}
+
+    weights = [tensor(64, 16), tensor(64, 16), tensor(64), tensor(64)]
+    state = [tensor(1, 4, 16)] * 2
+    args = [tensor(11, 16), {"tensors": weights}, 4, None, *state, 2, 16, 0, 1, False, 0.0, True, False, [4, 3, 3, 1]]
+    rough = coarse_arguments("aten._cudnn_rnn.default", [*args, None])
+    cluster = Cluster(
+        op="aten._cudnn_rnn.default", phase="forward", category="recurrent", calls=1.0, args=tuple(rough), outputs=()
+    )
+    positional, keyword = arguments(cluster, "meta")
+    assert positional[-2] == [4, 4, 3]
+    assert overload(cluster.op)(*positional, **keyword)[0].shape == (11, 16)
