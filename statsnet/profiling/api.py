@@ -16,6 +16,7 @@ import os
 import time
 from collections import Counter
 from contextlib import ExitStack
+from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -229,13 +230,15 @@ class profile:
         self.estimated_share = joined.estimated_share
         bare_s = self._latency_s["bare"]
         shares = _shares(variants, self._optimizer_steps)
+        # The inputs of a bare step are not known: every variant gets all of them.
+        samples_s = bare_s if len(variants) == 1 else self._mean_steps(len(variants))
         traces = traces_of(
             joined,
             variants,
             shares,
             device=self._kind,
-            # The inputs of a bare step are not known: every variant gets all of them.
-            bare_s=bare_s if len(variants) == 1 else self._mean_steps(len(variants)),
+            bare_s=samples_s,
+            average_s=median(samples_s),
             warmup_s=self._latency_s["warmup"],
         )
         calls = [call for trace in traces for call in trace.calls]

@@ -22,10 +22,11 @@ def traces_of(
     *,
     device: str,
     bare_s: list[float],
+    average_s: float,
     warmup_s: list[float],
 ) -> list[StepTrace]:
     """A trace for each variant of a join, which occur in these shares. Framework time, idle time, bare steps and what
-    of these is not explained are those of all of them."""
+    of their average is not explained are those of all of them."""
     profiled_s = fmean(joined.step_s) - (joined.idle_s if device == "cuda" else joined.recording_s)
     traces = [
         StepTrace(
@@ -44,7 +45,7 @@ def traces_of(
         for number, variant in enumerate(variants)
     ]
     operators_s = sum(trace.op_time_s * n for trace, n in zip(traces, shares, strict=True)) / sum(shares)
-    unexplained = unexplained_share(bare_s, operators_s, joined.framework_s + joined.idle_s)
+    unexplained = unexplained_share([average_s], operators_s, joined.framework_s + joined.idle_s)
     return [replace(trace, unexplained_share=unexplained) for trace in traces]
 
 

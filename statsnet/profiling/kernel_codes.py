@@ -81,13 +81,13 @@ def _kind(code: str) -> str:
 
 
 _XMMA_LIBRARIES = {"cudnn": "cudnn", "cublas": "cublas", "cusparse": "cusparse", "kernel_trt": "tensorrt"}
-"""Which library's copy of a kernel it is, by the end of its name: `..._execute_kernel__5x_cublas`."""
+"""Which library's copy of a kernel it is, by a word of its name: `..._execute_kernel__5x_cublas`."""
 
 
 def _xmma(text: str) -> str:
     code = text.split("(")[0].split("<")[0]
     kind = _kind(code)
-    library = next((library for end, library in _XMMA_LIBRARIES.items() if end in code), None)
+    library = next((library for word, library in _XMMA_LIBRARIES.items() if word in code), None)
     library = library or ("cublas" if kind == "gemm" else "cudnn")
     sparse = "sparse_" if "_sparse_" in code else ""
     implicit = (

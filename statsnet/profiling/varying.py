@@ -151,8 +151,15 @@ class _Rounds:
         repeatable = bool(self._lap) or len(variants) == 1 or all(each.unmatched == 0 for each in self._unseen)
         largest(self._unseen if repeatable else [each.beside_operators for each in self._unseen]).check()
         times = [variant.times for variant in variants]
-        bare_s = mean_samples(self._bare_s)
-        traces = traces_of(self._join.finish(), variants, times, device=self._device, bare_s=bare_s, warmup_s=[])
+        traces = traces_of(
+            self._join.finish(),
+            variants,
+            times,
+            device=self._device,
+            bare_s=mean_samples(self._bare_s),
+            average_s=fmean(self._bare_s),  # as operators have their means: a median step may hold none of a rare one
+            warmup_s=[],
+        )
         variation = Variation(
             steps=len(self._bare_s),
             distinct=len(traces),
