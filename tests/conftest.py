@@ -37,6 +37,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # All of this must be set before torch is imported, which the plugins below do.
 os.environ["STATSNET_PATIENCE_S"] = "0"  # what is not quiet is the tests themselves
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # for tests that open a model in this process
 os.environ["STATSNET_DEVICE_LOCK"] = "0"  # two of them may measure at once: their times are not looked at
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny operators would spend their time in barriers
 for name in ("STATSNET_CACHE", "TORCHINDUCTOR_CACHE_DIR"):  # of each worker

@@ -177,6 +177,7 @@ class Scale:
         return min(value, self.layers)
 
     def number(self, name: str, value: int) -> int:
+        """A single whole number of a configuration, smaller if its name tells of a width or a count of heads."""
         if _OF_A_HEAD.fullmatch(name):
             return value
         if _HEADS.fullmatch(name):
@@ -227,7 +228,7 @@ def _left_open(each: Field[Any], config: Any, scale: Scale) -> Any:
     if name == "rope_parameters":
         places = _places_in_space(config, scale)
         by_kind = str(each.type).startswith("dict[str,")
-        return dict.fromkeys(vars(config)["layer_types"], places) if by_kind else places
+        return dict.fromkeys(vars(config).get("layer_types") or (), places) if by_kind else places
     if name in _AS_ANOTHER:
         return vars(config).get(_AS_ANOTHER[name])
     if name in _PLAIN:

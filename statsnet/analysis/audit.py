@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from statsnet.environment.record import two_digits
 from statsnet.errors import StatsNetError
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.coarse import FEWEST_IN_A_MOTIF, MEMORY_STEP, UNTOLD
@@ -106,9 +105,6 @@ def problems_of_signature(signature: Signature, coarse: Arguments | None = None)
         ought = coarse(cluster.op, cluster.args)
         if list(cluster.args) != (list(map(binned_argument, ought)) if signature.level == "coarse" else ought):
             found.append(f"counts.clusters[{i}].args: a value is exact that may only be told roughly ({cluster.op})")
-    for i, memory_bytes in enumerate(m.environment.get("memory_bytes") for m in signature.measurements):
-        if memory_bytes and memory_bytes != two_digits(memory_bytes):
-            found.append(f"measurements[{i}].environment.memory_bytes: it tells one machine from others of its kind")
     digits = 1 if signature.level == "coarse" else 2
     for i, cluster in enumerate(clusters):
         if cluster.skew is not None and not _is_rounded(cluster.skew, digits):

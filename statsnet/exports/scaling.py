@@ -236,8 +236,8 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
         "bandwidth and the energy of memories differ",
         "not preserved: the order of layers, and what one leaves in memory for the next",
         f"not preserved: operators that are no matrix products, with {time_share:.0%} of the reference device's time",
-        *([f"{plural(len(minus), 'layer')} {count} negatively ({', '.join(minus)}): take what a simulator counts for "
-           "them from the sum; without them, start-ups of small layers would count too much"] if minus else []),
+        *([f"{plural(len(minus), 'layer')} {count} negatively ({', '.join(minus)}): take what a simulator counts "
+           "there from the sum; without this, start-ups of small layers would count too much"] if minus else []),
     )  # fmt: skip
     return Manifest(title=manifest.title, unit=manifest.unit, layer_mode="scaled", reference=manifest.reference,
                     members=manifest.members, layers=tuple(layers), not_preserved=words, left_out=left_out)  # fmt: skip
