@@ -12,6 +12,8 @@ from cli_support import MODEL, Cli, read, write_proxy, write_result
 from statsnet.cli import main
 from statsnet.signatures.canonical import content_id, write_json_atomically
 
+SHIPPED = Path(__file__).parents[2] / "profiles_db"
+
 
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -157,3 +159,14 @@ def test_the_record_of_a_search_is_audited_with_its_proxy(cli: Cli, here: Path) 
     done = cli("audit", "p")
     assert done.returncode == 1
     assert "by says '/home/me/x.py'" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("environment", sorted(p.name for p in SHIPPED.iterdir() if p.is_dir() and p.name != "devices"))
+def test_what_ships_holds_what_its_level_allows(environment: str, cli: Cli, here: Path) -> None:
+    """One domain for each environment: all of them take a minute."""
+    smallest = min((SHIPPED / environment).glob("*.zip"), key=lambda path: path.stat().st_size)
+    (here / "profiles" / environment).mkdir(parents=True)
+    shutil.copy(smallest, here / "profiles" / environment)
+    done = cli("audit", "profiles")
+    assert "clusters" in done.stdout
+    assert done.returncode == 0, done.stdout

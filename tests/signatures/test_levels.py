@@ -336,14 +336,6 @@ def test_autocast_shares_are_tenths_and_coarse_ones_0_or_1(signature: Signature)
     assert merged.autocast_share == round(weighted, 1)
 
 
-def test_the_exact_memory_of_a_machine_is_no_part_of_any_level(signature: Signature) -> None:
-    assert problems_of_signature(signature) == []
-    (first, *others) = signature.measurements
-    odd = dataclasses.replace(first, environment={**first.environment, "memory_bytes": 8 * 2**30 + 4096})
-    (problem,) = problems_of_signature(dataclasses.replace(signature, measurements=(odd, *others)))
-    assert problem == "measurements[0].environment.memory_bytes: it tells one machine from others of its kind"
-
-
 @given(st.lists(st.integers(0, 10**6), min_size=2, max_size=40))
 def test_a_rare_cluster_is_folded_into_the_nearest_in_size(sizes: list[int]) -> None:
     clusters = [
