@@ -2,9 +2,10 @@
 
 The host of a virtual machine may take memory away that the guest does not touch for a moment, or watch which pages it
 touches. The guest sees neither: its next access takes longer. On one such machine a page that had not been touched for
-a second took 44 to 70 µs on average, and 3 a moment later. Small products took as long as ever there, so no probe of
-quiet_machine.py saw anything; steps that read much memory took two to six times as long as the day before. Waiting does
-not help: whoever measures must be told. Where it is so, filling the memory takes some 100 ms, else 5.
+a second took 44 to 70 µs by the clock, 7 to 20 of the processor's time, and 3 a moment later. Small products took as
+long as ever there, so no probe of quiet_machine.py saw anything; steps that read much memory took two to six times as
+long as the day before. Waiting does not help: whoever measures must be told. Where it is so, filling the memory takes
+some 100 ms, else 5.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from statsnet.measure.patience import patience_limit_s
 BYTES = 2**25
 """Hosts hand memory out in pieces of 2 MiB, if they can: this is several of them."""
 
-BETWEEN_BYTES = 11 * max(mmap.PAGESIZE, 4096)
+BETWEEN_BYTES = 11 * mmap.PAGESIZE
 """From one place to the next that is looked at: no page is fetched along with the one before."""
 
 PLACES = range(0, BYTES, BETWEEN_BYTES)

@@ -46,7 +46,9 @@ def noise_finding(noise: Noise) -> Finding:
 def idle_memory_finding(noise: Noise) -> Finding:
     """Whether memory stays at hand while nobody uses it."""
     if noise.page_s is None:
-        return Finding(name="idle memory", state="unknown", value="not looked at, for STATSNET_PATIENCE_S is 0")
+        return Finding(
+            name="idle memory", state="unknown", value="not looked at: pages are large, or STATSNET_PATIENCE_S is 0"
+        )
     value = f"a page that was not used for a moment takes {format_duration(noise.page_s)} to reach"
     slow = slow_memory(noise.page_s)
     return Finding(name="idle memory", state="change" if slow else "ok", value=value, advice="".join(slow))

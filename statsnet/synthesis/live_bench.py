@@ -10,7 +10,6 @@ import torch
 from statsnet.environment.record import usable_cores
 from statsnet.errors import ProcessError, StatsNetError, printable
 from statsnet.measure import sandbox
-from statsnet.measure.idle_memory import slow_memory
 from statsnet.measure.network_file import digest, written
 from statsnet.measure.reference_network import Looked, TimeReferenceNetwork
 from statsnet.measure.several_processes import run_in_group
@@ -60,8 +59,6 @@ class LiveBench:
         key, cache = self.setup.key(speed_of=digest(source)), self.setup.cache
         now, kept_s = self._look(source), cache.get(key, float)
         now_s = now.latency_s
-        for sentence in slow_memory(now.page_s):
-            self.setup.note(sentence)
         if kept_s is not None and kept_s > UNDERCUT * now_s:
             slower = f"the reference network took {kept_s / now_s:.1f} times as long as now"
             self.setup.note(f"the machine was disturbed when its speed was measured: {slower}, so that is forgotten")
@@ -69,7 +66,7 @@ class LiveBench:
             cache.put(key, now_s)
             put_s = cache.get(key, float)
             kept_s = now_s if put_s is None or put_s == kept_s else put_s  # rounded, as later runs read it
-        return MachineSpeed(reference_network=source, reference_latency_s=kept_s, now_s=now_s)
+        return MachineSpeed(reference_network=source, reference_latency_s=kept_s, now_s=now_s, page_s=now.page_s)
 
     def drift(self, speed: MachineSpeed) -> float:
         return 1.0 if speed.is_steady else speed.drift(self._look(speed.reference_network).latency_s)

@@ -79,11 +79,13 @@ class BesideReference(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpeed:
     """The source of the reference network, and how long its step takes at this speed. A device that keeps its speed has
-    none (STEADY). `now_s` is the step when the command began."""
+    none (STEADY). `now_s` is the step when the command began, `page_s` the time to reach a page of idle memory then
+    (measure/idle_memory.py), where that is known."""
 
     reference_network: str
     reference_latency_s: float
     now_s: float = 0.0
+    page_s: float | None = None
 
     @property
     def is_steady(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
+from statsnet.measure.idle_memory import slow_memory
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.mix import Mix
@@ -132,6 +133,8 @@ def _prepared(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> 
     )
     with stages.stage(PROFILING):
         speed = bench.machine_speed()
+        for sentence in slow_memory(speed.page_s):
+            setup.note(sentence)
         mix, replayed = bench.measure_members(mix, speed)
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
     together = {m.name for m in mix.members if m.measurement and m.measurement.collectives}  # not in one process

@@ -59,6 +59,20 @@ def test_a_budget_that_is_asked_for_is_meant_at_the_present_speed(
     assert problem.budget_s == pytest.approx(0.010 / 1.25, rel=0.011)  # drift is rounded
 
 
+def test_a_host_that_takes_memory_away_is_told_once(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problems, "LOOK_AGAIN_S", 0.0)
+    usual, notes = answers(profile), list[str]()
+
+    def answer(task: Any) -> Any:
+        return Looked(latency_s=0.01, page_s=6e-5) if isinstance(task, TimeReferenceNetwork) else usual(task)
+
+    play(monkeypatch, benches, answer)
+    prepare(mix_of(profile), with_setup(bench, note=notes.append), ProxyRequest(mix_text="a mix"), Design())
+    assert len([note for note in notes if "60 µs a page" in note]) == 1
+
+
 def test_a_machine_that_was_disturbed_at_the_first_look_is_looked_at_again(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
