@@ -113,12 +113,12 @@ class RetimedMembers:
         }
 
     def _chosen(self, due: Sequence[TargetMember]) -> list[TargetMember]:
-        """Those that were timed for an earlier mix, and what else is worth timing in domains of which they have less
-        than KEPT_SHARE."""
+        """Those that were timed for an earlier mix, and what else is worth timing of domains of which they have less
+        than would be timed without them."""
         kept = {m.name: m for m in due if self._has_all_time() and self._is_kept(m)}
-        weights, of_kept = _weights(due), _weights(kept.values())
-        others = [m for m in due if m.name not in kept and of_kept[_domain(m)] < KEPT_SHARE * weights[_domain(m)]]
-        return [*kept.values(), *worth_timing(others, self._retimed_s())]
+        chosen = list(worth_timing(due, self._retimed_s()))
+        wanted, of_kept = _weights(chosen), _weights(kept.values())
+        return [*kept.values(), *(m for m in chosen if m.name not in kept and of_kept[_domain(m)] < wanted[_domain(m)])]
 
     def _is_kept(self, member: TargetMember) -> bool:
         timing = self._timing(member, 0, 1, None)
@@ -175,9 +175,6 @@ class RetimedMembers:
             is_usable=lambda kept: not self.speed.spoils(median(kept.reference_latency_s)),
         )
 
-
-KEPT_SHARE = 1 / 4
-"""So much of a domain's weight must be of members whose times are kept, that no others of it are timed for a mix."""
 
 MOST_OF_TIME = 1 / 2
 """Of the time for all members, what one counts for at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from live_benches import SPEED, answers, beside_a_reference_network, in_turns, with_fresh_cache, with_setup
@@ -131,13 +131,31 @@ def test_in_another_mix_of_the_same_members_none_is_timed_again(
     names = [m.name for m in target.members]
     bench.retime_members(target, names, SPEED)
     timed = {task.model.batch - 8 for task in tasks}
-    for of_timed, others in ((0.3, 0), (0.1, 1)):
+    for of_timed, others in ((0.3, 0), (0.02, 1)):
         shares = [of_timed / len(timed) if i in timed else (1 - of_timed) / (90 - len(timed)) for i in range(90)]
         weighted = tuple(replace(m, weight=w) for m, w in zip(mix.members, shares, strict=True))
         tasks.clear()
         again = bench.retime_members(target_of_mix(replace(mix, members=weighted)), names, SPEED)
         assert bool(tasks) == bool(others)
         assert len(again) == 90
+
+
+def test_in_other_shares_of_the_same_domains_none_is_timed_again(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However small a part of its domain the time was enough for."""
+    (before,) = profile.measurements
+    tasks: list[Any] = play(monkeypatch, benches, lambda _: beside_a_reference_network(before.latency_s))
+    mix = many(profile, 90)
+    target = target_of_mix(mix)
+    names = [m.name for m in target.members]
+    bench.retime_members(target, names, SPEED)
+    assert 0 < len(tasks) < 90 / 4
+    shares = {"cv": 0.3 / 45, "recsys": 0.7 / 45}
+    weighted = tuple(replace(m, weight=shares[cast(Any, m.signature.workload).domain]) for m in mix.members)
+    tasks.clear()
+    assert len(bench.retime_members(target_of_mix(replace(mix, members=weighted)), names, SPEED)) == 90
+    assert tasks == []
 
 
 def test_a_domain_of_which_nothing_is_kept_is_timed(
