@@ -182,9 +182,11 @@ class Scale:
             return value
         if _HEADS.fullmatch(name):
             return max(1, value // self.divisor)
-        if _WIDTHS.fullmatch(name) and value >= _NARROWEST and value % 2 == 0:  # an odd number counts something
+        is_inner = "intermediate" in name
+        is_width = is_inner or value % 2 == 0  # an odd number counts something else
+        if _WIDTHS.fullmatch(name) and value >= _NARROWEST and is_width:
             width = max(_NARROWEST // 2, value // self.divisor)
-            return width - width % _ALIGNED if "intermediate" in name else width
+            return width - width % _ALIGNED if is_inner else width
         if name.endswith("groups") and value >= _ONE_A_CHANNEL:
             return value // self.divisor
         return value

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from cli_support import GOLDEN
 
 from benchmarks import breadth, csv_tables
 from benchmarks.breadth import Both
 from benchmarks.drawn.by_name import does_not_run
 from statsnet.errors import MeasurementError, ProcessError, WorkloadError
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.check import Check, OperatorCheck
 from statsnet.profiling.tasks import Profile
 from statsnet.profiling.unseen import Unseen
@@ -92,3 +95,24 @@ def test_again_replaces_what_is_chosen_once_there_is_a_new_line(
     breadth.main()
     exp, tan, tanh = before
     assert csv_tables.read(table, breadth.Row) == [exp, new if is_in_time else tan, tanh]
+
+
+class Asking(torch.nn.Linear):
+    """Asks for labels in training."""
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        if self.training and labels is None:
+            raise ValueError("labels must be given")
+        return super().forward(x)
+
+
+def asking() -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
+    return Asking(4, 4), (torch.ones(2, 4),)
+
+
+def test_what_asks_for_more_in_training_is_no_case_there() -> None:
+    task = breadth.ProfileAndCheck(model=Model(target=f"{__file__}:asking", mode="training"))
+    with pytest.raises(WorkloadError, match="does not run in this mode") as raised:
+        task.run(Context())
+    assert breadth._outcome_of(raised.value) == "no case"
+    assert "labels must be given" in raised.value.cause

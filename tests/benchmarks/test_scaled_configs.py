@@ -214,3 +214,8 @@ def test_a_sound_beside_words_is_as_long_as_they_are() -> None:
 
     given = given_to(SimpleNamespace(audio_length_per_tok=8, num_mel_bins=5), forward)
     assert {"input_ids": (2, 16), "input_features": (2, 5, 128)} in [shapes(each) for each in given]
+
+
+def test_the_inner_width_of_experts_is_aligned_even_if_odd() -> None:
+    small = Scale(divisor=8, layers=2, filled=True).of(transformers.DeepseekV2Config(moe_intermediate_size=1407))
+    assert small.moe_intermediate_size == 168
