@@ -56,9 +56,6 @@ NOTHING_TO_TRAIN = "the model cannot be trained"
 NO_DERIVATIVE = re.compile(r"derivative for .* not implemented")
 """What torch says where it cannot train."""
 
-NOT_IN_THIS_MODE = "the model does not run in this mode"
-"""The message of an error for one that asks for more in training, such as labels, than in inference."""
-
 TOO_SLOW = "did not end within"
 """In the message of an error for what took longer than TIMEOUT_S. A busy machine does that: it is run again."""
 
@@ -94,19 +91,19 @@ class ProfileAndCheck(Task[Both]):
         try:
             check = CheckWorkload(model=self.model).run(context)
         except WorkloadError:
-            self._require_runs()
+            self._require_running()
             raise
         profile = ProfileWorkload(model=self.model, min_time_s=0.1, repeats=2).run(context)
         return Both(profile=profile, check=check)
 
-    def _require_runs(self) -> None:
-        """Raise WorkloadError if the model fails by itself, so that it is no fault of the profiler."""
+    def _require_running(self) -> None:
+        """Raise WorkloadError if the model fails without the profiler, too: some ask for labels in training."""
         built = self.model.build("cpu")
         arguments, named = built.inputs[0]
         try:
             built.model.train(self.model.mode == "training")(*arguments, **named)
         except Exception as error:
-            raise WorkloadError(NOT_IN_THIS_MODE, cause=reason_of(error)) from error
+            raise WorkloadError(f"the model {DOES_NOT_RUN} in {self.model.mode}", cause=reason_of(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +194,7 @@ def _has_block(motif: Sequence[TargetCluster], dtype: str) -> bool:
 
 
 def _outcome_of(error: StatsNetError) -> str:
-    is_no_case = DOES_NOT_RUN in error.message or error.message in (NOTHING_TO_TRAIN, NOT_IN_THIS_MODE)
-    if is_no_case or NO_DERIVATIVE.search(error.cause):
+    if DOES_NOT_RUN in error.message or error.message == NOTHING_TO_TRAIN or NO_DERIVATIVE.search(error.cause):
         return "no case"
     if isinstance(error, ProcessError):
         return "wrong"

@@ -113,8 +113,8 @@ class RetimedMembers:
         }
 
     def _chosen(self, due: Sequence[TargetMember]) -> list[TargetMember]:
-        """Those that were timed for an earlier mix, and what else is worth timing of domains of which they have less
-        than would be timed without them."""
+        """Those that were timed for an earlier mix. If they have less of a domain's weight than would be timed of it
+        without them, those that would be, too."""
         kept = {m.name: m for m in due if self._has_all_time() and self._is_kept(m)}
         chosen = list(worth_timing(due, self._retimed_s()))
         wanted, of_kept = _weights(chosen), _weights(kept.values())

@@ -112,7 +112,7 @@ def asking() -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
 
 def test_what_asks_for_more_in_training_is_no_case_there() -> None:
     task = breadth.ProfileAndCheck(model=Model(target=f"{__file__}:asking", mode="training"))
-    with pytest.raises(WorkloadError, match="does not run in this mode") as raised:
+    with pytest.raises(WorkloadError, match="does not run by itself in training") as raised:
         task.run(Context())
     assert breadth._outcome_of(raised.value) == "no case"
     assert "labels must be given" in raised.value.cause

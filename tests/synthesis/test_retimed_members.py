@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from live_benches import SPEED, answers, beside_a_reference_network, in_turns, with_fresh_cache, with_setup
@@ -69,6 +69,10 @@ def many(profile: Signature, count: int) -> Mix:
     return mix_of(*signatures)
 
 
+def weighted(mix: Mix, weights: Iterable[float]) -> Mix:
+    return replace(mix, members=tuple(replace(m, weight=w) for m, w in zip(mix.members, weights, strict=True)))
+
+
 def test_of_many_members_some_are_timed_and_the_others_follow(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,11 +117,14 @@ def test_members_of_the_largest_share_are_timed_first(
     (before,) = profile.measurements
     tasks: list[Any] = play(monkeypatch, benches, lambda _: beside_a_reference_network(before.latency_s))
     mix = many(profile, 90)
-    weights = [1 + (i == 77) for i in range(90)]
-    members = tuple(replace(m, weight=w / 91) for m, w in zip(mix.members, weights, strict=True))
-    target = target_of_mix(replace(mix, members=members))
+    target = target_of_mix(weighted(mix, [(1 + (i == 77)) / 91 for i in range(90)]))
     bench.retime_members(target, {m.name for m in target.members}, SPEED)
     assert tasks[0].model.batch == 8 + 77
+
+
+def _shares(timed: Collection[int], of_timed: float) -> list[float]:
+    """Of 90 members."""
+    return [of_timed / len(timed) if i in timed else (1 - of_timed) / (90 - len(timed)) for i in range(90)]
 
 
 def test_in_another_mix_of_the_same_members_none_is_timed_again(
@@ -131,31 +138,15 @@ def test_in_another_mix_of_the_same_members_none_is_timed_again(
     names = [m.name for m in target.members]
     bench.retime_members(target, names, SPEED)
     timed = {task.model.batch - 8 for task in tasks}
-    for of_timed, others in ((0.3, 0), (0.02, 1)):
-        shares = [of_timed / len(timed) if i in timed else (1 - of_timed) / (90 - len(timed)) for i in range(90)]
-        weighted = tuple(replace(m, weight=w) for m, w in zip(mix.members, shares, strict=True))
+    assert 0 < len(timed) < 90 / 4
+    usual = len(timed) / 90
+    of_two_domains = [(0.7, 0.3)[i % 2] / 45 for i in range(90)]
+    cases = [(of_two_domains, 0), *((_shares(timed, of), n) for of, n in ((3 * usual, 0), (0.9 * usual, 1)))]
+    for shares, others in cases:
         tasks.clear()
-        again = bench.retime_members(target_of_mix(replace(mix, members=weighted)), names, SPEED)
+        again = bench.retime_members(target_of_mix(weighted(mix, shares)), names, SPEED)
         assert bool(tasks) == bool(others)
         assert len(again) == 90
-
-
-def test_in_other_shares_of_the_same_domains_none_is_timed_again(
-    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However small a part of its domain the time was enough for."""
-    (before,) = profile.measurements
-    tasks: list[Any] = play(monkeypatch, benches, lambda _: beside_a_reference_network(before.latency_s))
-    mix = many(profile, 90)
-    target = target_of_mix(mix)
-    names = [m.name for m in target.members]
-    bench.retime_members(target, names, SPEED)
-    assert 0 < len(tasks) < 90 / 4
-    shares = {"cv": 0.3 / 45, "recsys": 0.7 / 45}
-    weighted = tuple(replace(m, weight=shares[cast(Any, m.signature.workload).domain]) for m in mix.members)
-    tasks.clear()
-    assert len(bench.retime_members(target_of_mix(replace(mix, members=weighted)), names, SPEED)) == 90
-    assert tasks == []
 
 
 def test_a_domain_of_which_nothing_is_kept_is_timed(
@@ -180,8 +171,7 @@ def test_a_large_model_leaves_time_for_others(
     tasks: list[Any] = play(monkeypatch, benches, lambda _: beside_a_reference_network(before.latency_s))
     large = replace(profile, batch=1, memory=replace(profile.memory, parameter_bytes=3 * 10**10))
     mix = mix_of(large, profile)
-    members = tuple(replace(m, weight=w) for m, w in zip(mix.members, (0.9, 0.1), strict=True))
-    bench.retime_members(target_of_mix(replace(mix, members=members)), {"m0", "m1"}, SPEED)
+    bench.retime_members(target_of_mix(weighted(mix, (0.9, 0.1))), {"m0", "m1"}, SPEED)
     assert {task.model.batch for task in tasks} == {1, profile.batch}
 
 
