@@ -18,8 +18,10 @@ class Effort:
     """From this round on, the rounds stop when the fit is good enough or a round gained nothing."""
     free_rounds: int
     """So many rounds choose from all candidates; later ones change the best network a little."""
+    first_processes: int
+    """Processes that measure the first network. It is there to learn from, and seldom is the best."""
     round_processes: int
-    """Processes that measure each network. Samples of one network differ by several percent; of two, one that was
+    """Processes that measure each later network. Samples of one network differ by several percent; of two, one that was
     disturbed is left out, and of three, two outvote it."""
     confirming: tuple[int, ...]
     """New processes that measure the finished network; the next number if its step time differs from its round's, or
@@ -42,6 +44,7 @@ QUICK = Effort(
     rounds=1,
     least_rounds=1,
     free_rounds=1,
+    first_processes=1,
     round_processes=1,
     confirming=(),
     candidates=120,
@@ -56,6 +59,7 @@ NORMAL = Effort(
     rounds=6,
     least_rounds=2,
     free_rounds=2,
+    first_processes=1,
     round_processes=2,
     confirming=(2, 4),
     candidates=360,
@@ -70,6 +74,7 @@ THOROUGH = Effort(
     rounds=6,
     least_rounds=6,
     free_rounds=2,
+    first_processes=3,
     round_processes=3,
     confirming=(3, 5, 7),
     candidates=360,

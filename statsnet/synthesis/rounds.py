@@ -83,9 +83,10 @@ def solve_in_rounds(
             if free:
                 continue
             break
-        with setup.stages.stage(NETWORKS, effort.round_processes * pace.process_s):
+        processes = effort.round_processes if known.trials else effort.first_processes
+        with setup.stages.stage(NETWORKS, processes * pace.process_s):
             try:
-                known = build_and_measure(problem, choice, known, processes=effort.round_processes)
+                known = build_and_measure(problem, choice, known, processes=processes)
             except MeasurementError as error:
                 if not known.trials:
                     raise
@@ -96,7 +97,7 @@ def solve_in_rounds(
         measuring_s = setup.stages.clock() - solved_s
         if number == 0 and may_choose_freely and effort.free_rounds > 1:
             known = known.with_operators(problem)
-        process_s = measuring_s / effort.round_processes
+        process_s = measuring_s / processes
         # What comes from the cache says nothing of how long the next network takes.
         pace = Pace(solve_s=solved_s - begin_s, process_s=process_s if process_s > FROM_CACHE_S else pace.process_s)
         if number + 1 >= effort.least_rounds and enough(known.trials, problem):

@@ -20,6 +20,9 @@ from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.problem import Problem, with_operators
 
+LEAST_GAIN = 0.1
+"""A round that lowers the error by a smaller share than this was not worth its time."""
+
 STEP_TOLERANCE = 0.03
 """Processes of one network differ in step time by this share."""
 
@@ -104,13 +107,14 @@ class Knowledge:
 
 def enough(trials: Sequence[Trial], problem: Problem) -> bool:
     """Whether another round would hardly bring more: the last network is good, or it gained less on the best one before
-    than two rounds differ by chance."""
+    than LEAST_GAIN, or than two rounds differ by chance."""
     *before, last = trials
     if last.is_good(problem):
         return True
     if not before:
         return False
     at = (problem.rows, problem.budget_s)
-    gained = min(t.error(*at) for t in before) - last.error(*at)
+    best = min(t.error(*at) for t in before)
     known = [uncertainty for t in trials if (uncertainty := t.uncertainty(*at)) > 0]
-    return gained <= math.sqrt(2) * (median(known) if known else 0.0)
+    chance = math.sqrt(2) * (median(known) if known else 0.0)
+    return best - last.error(*at) <= max(LEAST_GAIN * best, chance)
