@@ -100,7 +100,7 @@ def solve_in_rounds(
         process_s = measuring_s / processes
         # What comes from the cache says nothing of how long the next network takes.
         pace = Pace(solve_s=solved_s - begin_s, process_s=process_s if process_s > FROM_CACHE_S else pace.process_s)
-        if number + 1 >= effort.least_rounds and enough(known.trials, problem):
+        if number + 1 >= effort.least_rounds and enough(known.trials, problem, free=free):
             break
     best = known.best(problem)
     assert best is not None, "the first round has measured one"

@@ -10,8 +10,8 @@ from statistics import median, stdev
 import numpy as np
 
 from statsnet.proxy.towers import Tower
-from statsnet.signatures.comparison import KERNEL_CLASS_BAR, is_good, summary
-from statsnet.signatures.documents import Round
+from statsnet.signatures.comparison import KERNEL_CLASS_BAR, is_good, shares_are_good, summary
+from statsnet.signatures.documents import Distances, Round
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import BlockCosts, Counts
@@ -66,10 +66,16 @@ class Trial:
         errors = [_error(s, rows, budget_s) for s in self.measurement.processes]
         return stdev(errors) / math.sqrt(len(errors)) if len(errors) > 1 else 0.0
 
+    def has_shares(self, problem: Problem) -> bool:
+        """Whether a proxy of it would meet the bars of categories and of kernel classes."""
+        return shares_are_good(self._distances(problem))
+
+    def _distances(self, problem: Problem) -> Distances:
+        return summary(problem.target, target_of(self.measurement.signature))
+
     def is_good(self, problem: Problem) -> bool:
         """Whether a proxy of it would meet all bars of its fit."""
-        distances = summary(problem.target, target_of(self.measurement.signature))
-        return is_good(distances) and abs(self.latency_s / problem.budget_s - 1.0) <= STEP_TOLERANCE
+        return is_good(self._distances(problem)) and abs(self.latency_s / problem.budget_s - 1.0) <= STEP_TOLERANCE
 
 
 def _error(signature: Signature, rows: MatchedCharacteristics, budget_s: float) -> float:
@@ -105,9 +111,10 @@ class Knowledge:
         return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)
 
 
-def enough(trials: Sequence[Trial], problem: Problem) -> bool:
+def enough(trials: Sequence[Trial], problem: Problem, *, free: bool) -> bool:
     """Whether another round would hardly bring more: the last network is good, or it gained less on the best one before
-    than LEAST_GAIN, or than two rounds differ by chance."""
+    than LEAST_GAIN, or than two rounds differ by chance. If it was chosen freely (`free`), its blocks were mostly new,
+    and brought surprises: the best one so far can be changed a little then, unless its shares are good."""
     *before, last = trials
     if last.is_good(problem):
         return True
@@ -117,4 +124,6 @@ def enough(trials: Sequence[Trial], problem: Problem) -> bool:
     best = min(t.error(*at) for t in before)
     known = [uncertainty for t in trials if (uncertainty := t.uncertainty(*at)) > 0]
     chance = math.sqrt(2) * (median(known) if known else 0.0)
-    return best - last.error(*at) <= max(LEAST_GAIN * best, chance)
+    if best - last.error(*at) > max(LEAST_GAIN * best, chance):
+        return False
+    return not free or min(trials, key=lambda t: t.error(*at)).has_shares(problem)

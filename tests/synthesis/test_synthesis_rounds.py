@@ -193,11 +193,26 @@ def test_rounds_stop_when_one_gains_little(solved: Solved) -> None:
 def test_a_round_that_gains_little_or_less_than_two_differ_by_chance_is_the_last(
     errors: Sequence[float], uncertainty: float, is_enough: bool
 ) -> None:
-    trials: list[Any] = [
-        SimpleNamespace(error=lambda *_, e=e: e, uncertainty=lambda *_: uncertainty, is_good=lambda _: False)
-        for e in errors
-    ]
-    assert enough(trials, small_problem()) is is_enough
+    trials = [measured_trial(e, uncertainty) for e in errors]
+    assert enough(trials, small_problem(), free=False) is is_enough
+
+
+def measured_trial(error: float, uncertainty: float = 0.0, *, has_shares: bool = False) -> Any:
+    return SimpleNamespace(
+        error=lambda *_: error,
+        uncertainty=lambda *_: uncertainty,
+        has_shares=lambda _: has_shares,
+        is_good=lambda _: False,
+    )
+
+
+@pytest.mark.parametrize("has_shares", [True, False])
+def test_after_a_free_round_that_gained_nothing_the_best_is_changed_a_little_unless_its_shares_are_good(
+    has_shares: bool,
+) -> None:
+    best, last = measured_trial(1.0, has_shares=has_shares), measured_trial(2.0, has_shares=not has_shares)
+    assert enough([best, last], small_problem(), free=True) is has_shares
+    assert enough([best, last], small_problem(), free=False)
 
 
 def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> None:
