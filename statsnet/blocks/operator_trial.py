@@ -26,6 +26,9 @@ LARGEST_SURE = 2_000_000
 SLOW = ("linalg_", "_linalg_", "lu_", "triangular_solve", "cholesky", "cdist", "_cdist", "matrix_exp")
 """How operators begin that take long on few elements."""
 
+INDEXED = frozenset({"index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl"})
+"""Operators whose second argument are the indices into the first, axis by axis."""
+
 SAFE_BACKWARD = frozenset({"select_backward", "slice_backward", "diagonal_backward", "unfold_backward"})
 """Operators of autograd that check what they are given, but not without values."""
 
@@ -49,11 +52,27 @@ def _surely_runs(key: tuple[Any, ...]) -> bool:
 
 
 def may_run(config: Config) -> bool:
-    """False for what was tried with values, and does not run. True for large operands, and for what might crash: that
-    is for the process to find out that measures it."""
+    """False for what was tried with values, and does not run, and for masks that do not fit. True for other large
+    operands, and for what might crash: that is for the process to find out that measures it."""
     count, base = _elements(config), base_name(name_of(config))
     is_large = count > (LARGEST_SURE if base in SAFE_BACKWARD else LARGEST_TRIED)
-    return is_large or is_lax(base) or _runs(config)
+    return _masks_fit(config) and (is_large or is_lax(base) or _runs(config))
+
+
+def _masks_fit(config: Config) -> bool:
+    """Whether masks that index an operand are as long as the axes that they choose from. Without values torch cannot
+    tell."""
+    if base_name(name_of(config)).removesuffix("_") not in INDEXED:
+        return True
+    first, *others = operands_of(config)
+    axis = 0
+    for place in config["arguments"][1][1]:
+        mask = others[place - 1] if place > 0 else None
+        axes = len(mask.shape) if mask is not None and mask.dtype == "bool" else 1
+        if mask is not None and mask.dtype == "bool" and mask.shape != first.shape[axis : axis + axes]:
+            return False
+        axis += axes
+    return True
 
 
 def _elements(config: Config) -> int:

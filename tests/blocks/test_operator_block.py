@@ -191,6 +191,25 @@ def test_as_much_is_found_as_in_the_model_and_the_same_share_in_other_sizes(name
     assert TensorSpec.from_dict(run(larger).outputs[0]).numel == 2 * TensorSpec.from_dict(asked.outputs[0]).numel
 
 
+LONG_MASK = torch.arange(60_000) % 5 == 0
+
+LARGE: dict[str, Callable[[], Any]] = {
+    "rows": lambda: torch.randn(60_000, 2)[LONG_MASK],
+    "columns": lambda: torch.randn(2, 60_000)[:, LONG_MASK],
+    "columns by a number and a mask": lambda: torch.randn(2, 60_000)[torch.tensor([1]), LONG_MASK],
+    "by a mask of two axes": lambda: torch.randn(2, 200, 300)[:, LONG_MASK.view(200, 300)],
+}
+
+
+@pytest.mark.parametrize("divisor", [0.25, 4.0, 16.0])
+@pytest.mark.parametrize("name", LARGE)
+def test_masks_too_large_to_be_tried_stay_as_long_as_what_they_choose_from(name: str, divisor: float) -> None:
+    _, config = rebuilt(LARGE[name])
+    other = KIND.scaled(config, divisor)
+    assert other is not None
+    run(other)
+
+
 def test_a_loss_of_sequences_runs_at_its_lengths() -> None:
     scores, labels = torch.randn(9, 2, 5).log_softmax(-1), torch.ones(2, 3, dtype=torch.int64)
     asked, config = rebuilt(lambda: F.ctc_loss(scores, labels, (9, 7), (3, 2), reduction="none"))
