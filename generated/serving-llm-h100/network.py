@@ -530,21 +530,24 @@ def side_input(*shape: int) -> nn.Parameter:
 
 class Attention(Block):
     """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
-    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
-    shape `mask` are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes
-    these numbers of it first, and other runtimes look for positions that nothing may see."""
+    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. One
+    projection may have written queries, keys and values of each position in a row (`packed`). Numbers of shape `mask`
+    are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes these numbers of
+    it first, and other runtimes look for positions that nothing may see."""
 
     side_input_mask: Tensor | None
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
         contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (), boolean: bool = False,
+        packed: bool = False,
     ) -> None:
         together = queries == keys
         of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
-        super().__init__(3 if together else 1, batch, *of_queries, head_size)
+        parts = (batch, queries, 3, heads) if packed else (3 if together else 1, batch, *of_queries)
+        super().__init__(*parts, head_size)
         self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
-        self.causal, self.contiguous = causal, contiguous
+        self.causal, self.contiguous, self.parts_axis = causal, contiguous, 2 if packed else 0
         seen = side_input(*mask).detach() if mask else None
         if boolean and seen is not None:
             seen = seen > -1.3  # nearly all positions; no query sees nothing
@@ -553,7 +556,7 @@ class Attention(Block):
         self.expanded_mask = expanded_mask
 
     def forward(self, x: Tensor) -> Tensor:
-        q, *rest = self.enter(x).unbind(0)
+        q, *rest = self.enter(x).unbind(self.parts_axis)
         k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
         if not self.contiguous:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))

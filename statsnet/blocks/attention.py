@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,21 +16,24 @@ from statsnet.signatures.operators import is_tensor
 
 class Attention(Block):
     """Attention over `keys` positions. If lengths agree, keys and values come in with the queries. Heads lie within
-    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. Numbers of
-    shape `mask` are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes
-    these numbers of it first, and other runtimes look for positions that nothing may see."""
+    positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. One
+    projection may have written queries, keys and values of each position in a row (`packed`). Numbers of shape `mask`
+    are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes these numbers of
+    it first, and other runtimes look for positions that nothing may see."""
 
     side_input_mask: Tensor | None
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
         contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (), boolean: bool = False,
+        packed: bool = False,
     ) -> None:  # fmt: skip
         together = queries == keys
         of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
-        super().__init__(3 if together else 1, batch, *of_queries, head_size)
+        parts = (batch, queries, 3, heads) if packed else (3 if together else 1, batch, *of_queries)
+        super().__init__(*parts, head_size)
         self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
-        self.causal, self.contiguous = causal, contiguous
+        self.causal, self.contiguous, self.parts_axis = causal, contiguous, 2 if packed else 0
         seen = side_input(*mask).detach() if mask else None
         if boolean and seen is not None:
             seen = seen > -1.3  # nearly all positions; no query sees nothing
@@ -38,7 +42,7 @@ class Attention(Block):
         self.expanded_mask = expanded_mask
 
     def forward(self, x: Tensor) -> Tensor:
-        q, *rest = self.enter(x).unbind(0)
+        q, *rest = self.enter(x).unbind(self.parts_axis)
         k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
         if not self.contiguous:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
@@ -65,15 +69,18 @@ class AttentionKind(BlockKind):
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
-        if not base_name(first.op).startswith("_scaled_dot_product"):
+        name = base_name(first.op)
+        if not name.startswith("_scaled_dot_product") or name.endswith("_backward"):
             return None
         q, k = first.args[0]["shape"], first.args[1]["shape"]
-        causal_position, mask_position = PLACES.get(base_name(first.op), (4, 5))
+        causal_position, mask_position = PLACES.get(name, (4, 5))
         causal = len(first.args) > causal_position and first.args[causal_position] is True
         lengths = {"queries": q[2], "keys": k[2]}
         config: Config = {"batch": q[0], "heads": q[1], **lengths, "head_size": q[3], "causal": causal}
         if q[1] > 1 and all("strides" not in operand for operand in first.args[:3]):
             config["contiguous"] = True
+        if q == k and all(_is_packed(operand) for operand in first.args[:3]):
+            config["packed"] = True
         mask = first.args[mask_position] if mask_position and len(first.args) > mask_position else None
         if mask is not None and is_tensor(mask) and not causal:
             config |= _mask_of(mask["shape"], mask.get("strides"))
@@ -97,6 +104,13 @@ class AttentionKind(BlockKind):
             return None
         smaller = _with_masks(config, batch=1, heads=max(rest, min(heads, 2)))
         return None if smaller == config else smaller
+
+
+def _is_packed(operand: Any) -> bool:
+    """Whether it is a third of what one projection wrote."""
+    _, heads, positions, head_size = operand["shape"]
+    together = 3 * heads * head_size
+    return [*operand.get("strides", ())] == [positions * together, head_size, together, 1]
 
 
 def _mask_of(shape: Sequence[int], strides: Sequence[int] | None) -> Config:

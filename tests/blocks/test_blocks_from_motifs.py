@@ -213,6 +213,19 @@ def test_unequal_pieces_keep_their_number(motifs: Motifs) -> None:
     assert block(x)[:, :2].flatten().tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_attention_to_what_one_projection_wrote_has_its_layout(heads: int, motifs: Motifs) -> None:
+    """A single head's queries would otherwise be contiguous, and of another kernel class."""
+    packed = r(2, 8, 3, heads, 4)
+    parts = [part.transpose(1, 2) for part in packed.unbind(2)]
+    first, config = recognised(lambda: F.scaled_dot_product_attention(*parts), motifs, "attention")
+    assert config["packed"]
+    block = KINDS["attention"].build(config)
+    x = block_input(KINDS["attention"], config, block)
+    again, _ = recognised(lambda: block(x), motifs, "attention")
+    assert first.args == again.args
+
+
 def test_transposed_copies(motifs: Motifs) -> None:
     x = r(2, 3, 4)
     first, config = recognised(lambda: x.transpose(1, 2).contiguous(), motifs, "transpose")
