@@ -45,6 +45,7 @@ from statsnet.signatures.coverage import COVERAGE_BAR, SHOWN
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import save_signature
 from statsnet.signatures.target import TargetCluster, target_of
+from statsnet.workloads.losses import tensors_in
 
 TIMEOUT_S = 300.0
 """Of the wall clock, for one case in one mode. Few take over ten seconds of a CPU: slow steps that vary do, and
@@ -97,11 +98,16 @@ class ProfileAndCheck(Task[Both]):
         return Both(profile=profile, check=check)
 
     def _require_running(self) -> None:
-        """Raise WorkloadError if the model fails without the profiler, too: some ask for labels in training."""
+        """Raise WorkloadError if the model fails without the profiler, too: some ask for labels in training, others
+        have no backward pass."""
         built = self.model.build("cpu")
         arguments, named = built.inputs[0]
+        is_training = self.model.mode == "training"
         try:
-            built.model.train(self.model.mode == "training")(*arguments, **named)
+            outputs = built.model.train(is_training)(*arguments, **named)
+            losses = [output.abs().sum() for output in tensors_in(outputs) if output.requires_grad]
+            if is_training and losses:
+                sum(losses[1:], losses[0]).backward()
         except Exception as error:
             raise WorkloadError(f"the model {DOES_NOT_RUN} in {self.model.mode}", cause=reason_of(error)) from error
 

@@ -127,12 +127,18 @@ def guess(name: str, annotation: str, batch: int, width: int) -> Any:
     return torch.randn(batch, _TOKENS, width)
 
 
+def sizes_told(error: str) -> Iterator[tuple[int, int]]:
+    """What an error of torch says of sizes: the one that there is, and the one that is wanted."""
+    for pattern in _SIZES:
+        if found := pattern.search(error):
+            yield max(1, int(found["had"])), max(1, int(found["wanted"]))
+
+
 def _changed(given: Mapping[str, Any], error: str) -> Iterator[dict[str, Any]]:
     """The inputs with one tensor changed as the error asks, the likeliest first."""
     tensors = {n: v for n, v in given.items() if isinstance(v, torch.Tensor)}
-    for pattern in _SIZES:
-        if found := pattern.search(error):
-            yield from _resized(given, tensors, max(1, int(found["had"])), max(1, int(found["wanted"])))
+    for had, wanted in sizes_told(error):
+        yield from _resized(given, tensors, had, wanted)
     for pattern in _AXES:
         if found := pattern.search(error):
             yield from _with_axes(given, tensors, int(found["had"]) if found["had"] else None, int(found["wanted"]))

@@ -46,6 +46,9 @@ _ALIGNED = 8
 """Products of matrices for several experts want rows of 16 bytes, so the widths inside of experts are multiples."""
 _ONE_A_CHANNEL = 128
 """So many groups of a convolution are as many as it has channels."""
+_USUAL_OF_TIMM = "resnet50"
+_IN_WINDOWS = 64
+"""A side that windows divide is a multiple: most have four of 16 pixels."""
 _MOST_EXPERTS = 4
 _CHOSEN_EXPERTS = 2
 MOST_FRAMES = 8
@@ -78,6 +81,7 @@ _LEFT_OPEN = {
     "indexer_kv_heads": 1,
     "indexer_budget": 64,
     "indexer_compress_ratio": 4,
+    "projector_scale_factors": (1.0,),
 }
 """The same, where a configuration is filled."""
 
@@ -116,10 +120,20 @@ class Scale:
         """One inside another. That of a backbone of the library timm becomes one of transformers' own."""
         if config.model_type == "timm_backbone":
             return _residual_network(config.out_indices)
-        if config.model_type == "timm_wrapper" and config.architecture.startswith("vit"):
+        small = self._of_timm(config) if hasattr(config, "architecture") else None
+        made = self.of(config)
+        return type(config)(**{**config.to_dict(), **made.to_dict(), **small}) if small else made
+
+    def _of_timm(self, config: Any) -> dict[str, Any] | None:
+        """A small network in place of one of the library timm, which has its own sizes; None for what is small."""
+        is_left_open = config.architecture == _USUAL_OF_TIMM and not config.model_args and self.filled
+        if config.architecture.startswith("vit") or is_left_open:
             sizes = {"embed_dim": 128, "num_heads": 2, "depth": self.layers, "img_size": 128, "patch_size": 16}
-            return type(config)(**{**config.to_dict(), "model_args": sizes})
-        return self.of(config)
+            return {
+                "architecture": "vit_tiny_patch16_224" if is_left_open else config.architecture,
+                "model_args": sizes,
+            }
+        return None if config.architecture == _USUAL_OF_TIMM else {"architecture": "resnet18", "model_args": {}}
 
     def _values(self, config: Any) -> Iterator[tuple[str, Any]]:
         usual, has = vars(type(config)()), vars(config)  # an attribute may be ambiguous: one for each layer
@@ -136,9 +150,12 @@ class Scale:
             value = actual if was_given or _is_list_of_sizes(each.name, actual) else default
             if value is None:
                 value = _ASKED_FOR.get(each.name)
-                if value is None and self.filled:
-                    value = _left_open(each, config, self)
-            scaled = self._scaled(each.name, value)
+            if self.filled and (value is None or value == ()):
+                value = _left_open(each, config, self) or value
+            is_side = each.name == "patch_size" and value in _sides_inside(config)
+            scaled = self._scaled("image_size" if is_side else each.name, value)
+            if each.name == "image_size" and scaled != value and "num_windows" in has:
+                scaled -= scaled % _IN_WINDOWS
             if was_given or scaled != default:
                 yield each.name, scaled
 
@@ -159,6 +176,8 @@ class Scale:
             return min(value, _MOST_EXPERTS)
         if name in ("num_experts_per_tok", "num_selected_experts", "moe_topk", "moe_k", "top_k_experts"):
             return min(value, _CHOSEN_EXPERTS)
+        if name.endswith("_hook_ids"):
+            return min(value, self.layers - 1)
         if name == "num_frames":
             return min(value, MOST_FRAMES)
         if name == "num_queries":
@@ -195,6 +214,11 @@ class Scale:
         if value < _MOST_WORDS // 2:
             return value
         return self.words.setdefault(value, _MOST_WORDS - 1 - len(self.words))
+
+
+def _sides_inside(config: Any) -> list[Any]:
+    """Of pictures of the configurations inside: a model may cut its own into some for them."""
+    return [part.image_size for part in vars(config).values() if hasattr(part, "image_size")]
 
 
 def _first_valid(config_class: type, given: Mapping[str, Any], more: Sequence[Mapping[str, Any]]) -> Any:
@@ -241,7 +265,8 @@ def _left_open(each: Field[Any], config: Any, scale: Scale) -> Any:
 def _is_list_of_sizes(name: str, value: Any) -> bool:
     """Whether a class gives each stage its size, which it does not compute from the first."""
     has_sizes = _WIDTHS.fullmatch(name) or _HEADS.fullmatch(name) or name in _BY_STAGE
-    return bool(has_sizes) and isinstance(value, list | tuple)
+    is_list = isinstance(value, list | tuple) and not any(isinstance(entry, str) for entry in value)
+    return bool(has_sizes) and is_list
 
 
 def _with_undeclared(config: Any) -> Any:

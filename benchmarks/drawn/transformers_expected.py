@@ -22,12 +22,13 @@ _PLACES = 100
 """Steps of a spectrum behind the first layers, where a configuration does not say how many there may be."""
 
 _MOST_FRAMES = 3000
-"""Of a spectrum: half a minute. Attention over all that some configurations allow would take tens of GiB."""
+"""Of a spectrum: half a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a configuration says of its model's inputs; None where it says nothing. `image` is (height, width), `places`
+    """What a configuration says of its model's inputs; None where it says nothing. `image` is (height, width) before
+    a model makes it smaller, `places`
     is the number of steps of a spectrogram behind the first layers, `spectrum` that of one that is not cut, `steps` and
     `series` are those of numbers to be forecast. Where pictures come as a list of patches, `patch` is the number of its
     values, `patch_side` its side, `merged` that of patches on a side of a group. `encoded` is the width of an encoder
@@ -58,6 +59,8 @@ class Expected:
         vision = getattr(config, "vision_config", None) or config
         audio = getattr(config, "audio_config", None) or config
         size = _inside(vision, *_SIDES)
+        if isinstance(size, int):
+            size = int(size / min(getattr(config, "scaled_images_ratios", None) or [1]))
         channels = _first(vision, "num_channels", "in_channels", "in_chans") or 3
         side = _first(vision, "patch_size")
         side = side if isinstance(side, int) else 14
@@ -83,8 +86,10 @@ class Expected:
 
     @property
     def frames_heard(self) -> int:
-        """Steps of a spectrum: the first layers of most models halve them."""
-        return min(2 * (self.places or _PLACES), _MOST_FRAMES)
+        """Steps of a spectrum: the first layers of most models halve them. Where there may be over half a minute of it,
+        fewer do, too."""
+        steps = 2 * (self.places or _PLACES)
+        return steps if steps <= _MOST_FRAMES else 2 * _PLACES
 
 
 def _first(config: Any, *names: str) -> Any:

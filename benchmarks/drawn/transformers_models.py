@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
 from typing import Any
 
 from benchmarks.drawn.by_name import Made, does_not_run, first_that_runs
+from benchmarks.drawn.mended_configs import mended
 from benchmarks.drawn.scaled_configs import ALL_LAYERS, MOST_FRAMES, Scale
 from benchmarks.drawn.transformers_inputs import inputs
 
@@ -91,7 +93,12 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
         makes,
         lambda model: inputs(model, Random(f"{seed} inputs"), batch, tiny),
         refit=batch if tiny else None,
+        mend=_mends,
     )
+
+
+def _mends(model: Any, error: str) -> Iterator[Callable[[], Any]]:
+    return (partial(type(model), config) for config in mended(model.config, error))
 
 
 class _Draw:

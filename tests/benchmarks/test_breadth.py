@@ -116,3 +116,34 @@ def test_what_asks_for_more_in_training_is_no_case_there() -> None:
         task.run(Context())
     assert breadth._outcome_of(raised.value) == "no case"
     assert "labels must be given" in raised.value.cause
+
+
+class OneWay(torch.autograd.Function):
+    """Has a backward pass that fails."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no way back")
+
+
+class Forward(torch.nn.Linear):
+    """Only its forward pass runs."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return OneWay.apply(super().forward(x))  # type: ignore[no-any-return, no-untyped-call]
+
+
+def forward() -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
+    return Forward(4, 4), (torch.ones(2, 4),)
+
+
+def test_what_fails_in_its_backward_pass_is_no_case_in_training() -> None:
+    task = breadth.ProfileAndCheck(model=Model(target=f"{__file__}:forward", mode="training"))
+    with pytest.raises(WorkloadError, match="does not run by itself in training") as raised:
+        task.run(Context())
+    assert breadth._outcome_of(raised.value) == "no case"
+    assert "no way back" in raised.value.cause

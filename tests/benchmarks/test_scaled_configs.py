@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.drawn.scaled_configs import Scale
+from benchmarks.drawn.transformers_expected import Expected
 from benchmarks.drawn.transformers_inputs import inputs
 
 transformers = pytest.importorskip("transformers")
@@ -95,12 +96,12 @@ def test_a_picture_in_rows_of_patches_comes_with_their_number() -> None:
     assert rows["pixel_values"].shape == (2, int(rows["spatial_shapes"][0].prod()), 16)
 
 
-def test_no_spectrum_is_longer_than_half_a_minute() -> None:
+def test_a_spectrum_of_which_there_may_be_over_half_a_minute_is_short() -> None:
     def forward(input_features: Any) -> None: ...
 
     config = SimpleNamespace(max_source_positions=5000, num_mel_bins=8)
     given = list(inputs(SimpleNamespace(config=config, forward=forward), Random(0), batch=2, tiny=True))
-    assert {tuple(each["input_features"].shape) for each in given if each} == {(2, 8, 3000), (2, 3000, 8)}
+    assert {tuple(each["input_features"].shape) for each in given if each} == {(2, 8, 200), (2, 200, 8)}
 
 
 def test_lists_of_each_layers_sizes_are_cut_to_the_layers_that_remain() -> None:
@@ -219,3 +220,28 @@ def test_a_sound_beside_words_is_as_long_as_they_are() -> None:
 def test_the_inner_width_of_experts_is_aligned_even_if_odd() -> None:
     small = Scale(divisor=8, layers=2, filled=True).of(transformers.DeepseekV2Config(moe_intermediate_size=1407))
     assert small.moe_intermediate_size == 168
+
+
+def test_a_side_that_windows_divide_is_cut_to_a_multiple_of_theirs() -> None:
+    small = Scale(divisor=8, layers=2, filled=True).of(transformers.LwDetrConfig())
+    assert small.backbone_config.image_size == 192
+    assert small.projector_scale_factors == (1.0,)
+
+
+def test_the_side_that_parts_see_of_a_picture_shrinks_with_theirs() -> None:
+    small = Scale(divisor=8, layers=2).of(transformers.DepthProConfig())
+    assert small.patch_size == small.image_model_config.image_size == 224
+    assert max(small.intermediate_hook_ids) < small.patch_model_config.num_hidden_layers == 2
+    assert Expected.of(small).image == (896, 896)
+
+
+def test_a_backbone_that_declares_its_stages_hands_out_all_where_it_is_filled() -> None:
+    small = Scale(divisor=8, layers=2, filled=True).of(transformers.UVDocConfig())
+    assert small.backbone_config.out_features == [f"stage{n}" for n in range(1, 7)]
+
+
+def test_large_networks_of_timm_become_small_ones() -> None:
+    pytest.importorskip("timm")
+    scale = Scale(divisor=8, layers=2, filled=True)
+    assert scale.of(transformers.FastVlmConfig()).vision_config.architecture == "resnet18"
+    assert scale.of(transformers.PerceptionLMConfig()).vision_config.model_args["embed_dim"] == 128
