@@ -9,6 +9,7 @@ Operators as matrix products
 A few small layers in place of all
     scaling, scaled_layers, pursuit, systolic, sampling, simulator_proxy
 The formats
-    registry, conformance, manifest_files, scalesim, c_source, chakra, onnx_model, onnx_nodes, onnx_piece,
-    onnx_rules
+    registry, conformance, manifest_files, scalesim, c_source, chakra, onnx_model, onnx_nodes, onnx_piece, onnx_refused
+ONNX nodes by operators
+    onnx_rules, onnx_pointwise, onnx_over_axes, onnx_windows, onnx_movement, onnx_lookups
 """

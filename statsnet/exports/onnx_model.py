@@ -17,13 +17,14 @@ from statsnet.errors import UsageError
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.onnx_nodes import piece_of
 from statsnet.exports.onnx_piece import DTYPES, CannotHoldError, Node, Piece, Value
+from statsnet.exports.onnx_refused import refused
 from statsnet.exports.operands import weight_bits
 from statsnet.exports.registry import Exporter
 from statsnet.signatures.canonical import canonical_csv
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.units import format_bytes
 
-OPSET, IR_VERSION = 20, 9
+OPSET, IR_VERSION = 21, 10
 POOL_BYTES = 2**25
 _ALIGNMENT = 4096
 _WEIGHTS = "weights-{}.bin"
@@ -50,9 +51,9 @@ class Onnx(Exporter):
         made = [
             f"opset {OPSET}; each layer has inputs and outputs of its own and stands once: nodes.csv has its repeats"
         ]
-        if refused := [name for name in map(_refused, manifest.layers) if name]:
-            names = ", no ".join(dict.fromkeys(refused))
-            made.append(f"onnxruntime refuses the model on a CPU: it has no {names}; load it with another runtime")
+        if names := [name for name in map(refused, map(piece_of, manifest.layers)) if name]:
+            listed = ", no ".join(dict.fromkeys(names))
+            made.append(f"onnxruntime refuses the model on a CPU: it has no {listed}; load it with another runtime")
         return made
 
 
@@ -80,30 +81,6 @@ class OnnxShapes(Exporter):
         return made
 
 
-_REFUSED = {
-    "float64": "AveragePool Conv ConvTranspose Elu Erf Gelu HardSigmoid HardSwish LeakyRelu Softplus",
-    "int64": "Relu", "int16": "Clip Max Min Relu Where", "uint16": "Clip Max Min Where", "bool": "Where",
-    "uint32": "ReduceMax ReduceMean ReduceMin ReduceSum", "uint64": "ReduceMax ReduceMean ReduceMin ReduceSum Where",
-}  # fmt: skip
-"""dtype -> operators for which onnxruntime 1.31 and 1.32 have no implementation on CPUs. They compute float16 in
-float32."""
-
-_OF_BFLOAT16 = frozenset({"Concat", "Gather", "LayerNormalization"})
-"""All that it has of bfloat16."""
-
-
-def _refused(layer: Layer) -> str | None:
-    """The operator and element type for which onnxruntime has no implementation on CPUs; one is enough, and it loads
-    nothing of a model."""
-    piece = piece_of(layer)
-    dtypes = {value.name: value.dtype for value in piece.values}
-    for node in piece.nodes:
-        dtype = dtypes[node.inputs[0 if node.op.startswith("Reduce") else -1]]  # conditions and tables come first
-        if node.op in _REFUSED.get(dtype, "").split() or (dtype == "bfloat16" and node.op not in _OF_BFLOAT16):
-            return f"{node.op} of {dtype}"
-    return None
-
-
 def _reason(layer: Layer, *, planar: bool) -> str | None:
     try:
         piece = piece_of(layer, planar=planar)
@@ -121,18 +98,21 @@ def _against(piece: Piece) -> str | None:
     for node in piece.nodes:
         formal = defs.get_schema(node.op, OPSET).inputs
         for place, name in enumerate(node.inputs):  # the last input of a Concat stands for all that follow
-            if types[name] not in formal[min(place, len(formal) - 1)].types:
+            if name and types[name] not in formal[min(place, len(formal) - 1)].types:
                 return f"ONNX's {node.op} takes no elements of this type"
     model = load_from_string(_model([piece]))
-    declared = [value.type.SerializeToString() for value in model.graph.output]
+    declared = [value.type.tensor_type for value in load_from_string(_model([piece])).graph.output]
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     try:
-        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph.output
     except shape_inference.InferenceError:
         return "ONNX infers results of another type or size"
-    if [value.type.SerializeToString() for value in inferred.graph.output] != declared:
-        return "ONNX infers results of another type or size"
+    for value, wanted in zip(inferred, declared, strict=True):
+        if not value.type.tensor_type.HasField("shape"):  # of GroupNormalization it infers none
+            wanted.ClearField("shape")
+        if value.type.tensor_type.SerializeToString() != wanted.SerializeToString():
+            return "ONNX infers results of another type or size"
     return None
 
 

@@ -2,8 +2,8 @@
 
 A convolution of up to three axes is a Conv or ConvTranspose, every other matrix product a MatMul or Gemm of its own
 size. So both halves of attention, a recurrent layer's products and the gradients of a backward pass are there, without
-what lies between them. Pointwise operators, normalisation, softmax, pooling, reductions, concatenation and look-ups are
-the nodes of their kind.
+what lies between them. All others are the nodes of their kind (onnx_rules.py), with a hidden tensor in between where
+there are several.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import math
 
 from statsnet.exports.manifest import Layer
 from statsnet.exports.onnx_piece import CannotHoldError, Piece
-from statsnet.exports.onnx_rules import RULES, end_padding
+from statsnet.exports.onnx_rules import RULES
+from statsnet.exports.onnx_windows import end_padding
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import is_tensor
@@ -38,7 +39,7 @@ def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
     piece = Piece(layer, layer.repeats * _mean_size(layer))
     try:
         rule(piece)
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+    except (IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise CannotHoldError("its arguments are not known") from error
     return piece
 

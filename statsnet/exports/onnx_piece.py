@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from statsnet.exports.manifest import Layer
-from statsnet.signatures.operators import ITEM_SIZE, REAL
+from statsnet.signatures.operators import ITEM_SIZE, REAL, TensorSpec, is_tensor, without_overflow
 
 Role = Literal["input", "weight", "hidden", "output", "constant"]
+"""A hidden value lies between the nodes of one layer: no operator of the signature reads or writes it. A constant is what
+an operator has as a number or a list of sizes."""
 
 DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
           "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip
@@ -79,6 +81,39 @@ class Piece:
         self.values.append(made)
         return name
 
+    def argument(self, place: int, default: Any = None) -> Any:
+        """An argument of the layer; the default where none is given."""
+        given = self.layer.args[place] if place < len(self.layer.args) else None
+        return default if given is None else given
+
+    def tensor(self, place: int) -> TensorSpec:
+        """An argument of the layer. Raises ValueError if it is no tensor."""
+        arg = self.layer.args[place]
+        if not is_tensor(arg):
+            raise ValueError("no tensor")
+        return TensorSpec.from_dict(arg)
+
+    def result(self, place: int = 0) -> TensorSpec:
+        return TensorSpec.from_dict(self.layer.outputs[place])
+
+    def of(self, role: Role, spec: TensorSpec) -> str:
+        """A value of the same shape and elements."""
+        return self.value(role, spec.shape, spec.dtype)
+
+    def constant(self, *numbers: int) -> str:
+        """Sizes or places in a row."""
+        return self.value("constant", (len(numbers),), "int64", numbers=numbers)
+
+    def scalar(self, number: Any, dtype: str) -> str:
+        """A number; floats may be infinite, in words or as too large a number."""
+        if dtype.startswith(("float", "bfloat")):
+            return self.value("constant", (), dtype, numbers=(without_overflow(float(number)),))
+        whole, signed = int(number), dtype.startswith("int")
+        limit = 2 if dtype == "bool" else 2 ** (8 * ITEM_SIZE.get(dtype, 4) - signed)
+        if not (-limit if signed else 0) <= whole < limit:
+            raise CannotHoldError("a number is too large for the elements")
+        return self.value("constant", (), dtype, numbers=(whole,))
+
     def node(
         self,
         op: str,
@@ -92,3 +127,8 @@ class Piece:
         name = self.layer.name if not self.nodes else f"{self.layer.name}_{len(self.nodes)}"
         self.nodes.append(Node(name=name, op=op, inputs=tuple(inputs), outputs=tuple(outputs), attributes=attrs,
                                layer=self.layer.index, repeats=self.repeats * repeats, macs=macs))  # fmt: skip
+
+
+Rule = Callable[[Piece], None]
+"""Makes the nodes of a layer. May raise CannotHoldError, and what arguments that are not known raise: IndexError,
+KeyError, OverflowError, TypeError, ValueError."""
