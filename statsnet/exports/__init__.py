@@ -3,7 +3,7 @@
 Everything is made from one manifest (manifest.py); a format is one file, listed in registry.py.
 
 What is exported
-    subjects, build_manifest, manifest, collectives, operands
+    subjects, build_manifest, manifest, collectives, operands, mean_work
 Operators as matrix products
     lowering, fused_layers
 A few small layers in place of all

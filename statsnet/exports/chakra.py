@@ -6,7 +6,8 @@ signature says that it reads another layer's result, it reads the storage that t
 signature's counts alone.
 Below each collective stands the node from which readers take its size and its group.
 
-A layer is held if `statsnet import` would read the same operator, FLOPs and bytes from its node.
+A layer is held if `statsnet import` would read the same operator, FLOPs and bytes from its node. One that stands for
+calls of several shapes is called with the one that it shows, as often as gives their work.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statsnet.exports import collectives
-from statsnet.exports.manifest import Communication, Layer, Manifest
+from statsnet.exports.manifest import Communication, Layer, Manifest, Use
+from statsnet.exports.mean_work import mean_work
 from statsnet.exports.registry import Exporter
 from statsnet.profiling.costs import Cost, cost_of
 from statsnet.recordings.arguments import DTYPES, of_execution_trace
@@ -58,11 +60,10 @@ class Chakra(Exporter):
         cost = cost_of(described.op, described.args, described.outputs) if described.complete else None
         if described.op != layer.operator:
             return "torch does not know the operator"
-        wanted = (layer.flops, layer.bytes_read, layer.bytes_written)
-        if _alike(_work(cost), wanted):
+        wanted, read = (layer.flops, layer.bytes_read, layer.bytes_written), _work(cost)
+        shown = _work(cost_of(layer.operator, layer.args, layer.outputs))
+        if _alike(read, wanted) or (_alike(read, shown) and None not in (*shown, *wanted)):
             return None
-        if not _alike(_work(cost_of(layer.operator, layer.args, layer.outputs)), wanted):
-            return "it stands for calls of several shapes, and no node has their mean work"
         return "its arguments do not fit a node (sparse, nested or packed tensors, or unknown)"
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
@@ -79,20 +80,29 @@ class Chakra(Exporter):
 
     def notes(self, manifest: Manifest) -> list[str]:
         made = ["only `statsnet import` has read these traces here: of other readers, none has been run"]
-        if any(u.calls != round(u.calls) for layer in manifest.layers for u in layer.uses):
-            words = "calls of layers whose shapes change from step to step are rounded to whole ones"
-            made.append(words + _change_of_flops(manifest))
+        uses = [(layer, use) for layer in manifest.layers for use in layer.uses]
+        if any(use.calls * mean_work(layer) != round(use.calls) for layer, use in uses):
+            words = (
+                "calls of layers whose shapes change, from step to step or within a step, are whole calls of one shape"
+            )
+            made.append(words + _changes(uses))
         if manifest.layer_mode != "distinct":
             made.append(f"a {manifest.layer_mode} layer stands in the trace once: its repeats are in manifest.json")
         return made
 
 
-def _change_of_flops(manifest: Manifest) -> str:
-    """What whole calls do to the FLOPs of a step."""
-    uses = [(layer, use, layer.flops or 0.0) for layer in manifest.layers for use in layer.uses]
-    exact = math.fsum(use.calls * flops for _, use, flops in uses)
-    whole = math.fsum(_calls_of(layer, use.member) * flops for layer, use, flops in uses)
-    return f": FLOPs change by {whole / exact - 1:+.2%}" if exact else ""
+def _changes(uses: Sequence[tuple[Layer, Use]]) -> str:
+    """What whole calls do to the FLOPs and the bytes of a step."""
+    exact, whole = [0.0, 0.0], [0.0, 0.0]
+    for layer, use in uses:
+        mean = (layer.flops, layer.bytes_read, layer.bytes_written)
+        shown = _work(cost_of(layer.operator, layer.args, layer.outputs))
+        for sums, calls, (flops, *moved) in ((exact, use.calls, mean), (whole, _calls_of(layer, use.member), shown)):
+            sums[0] += calls * (flops or 0.0)
+            sums[1] += calls * math.fsum(amount or 0.0 for amount in moved)
+    changes = zip(("FLOPs", "bytes"), exact, whole, strict=True)
+    said = ", ".join(f"{name} change by {after / before - 1:+.2%}" for name, before, after in changes if before)
+    return f": {said}" if said else ""
 
 
 def _work(cost: Cost | None) -> tuple[float | None, float | None, float | None]:
@@ -106,10 +116,11 @@ def _alike(one: Sequence[float | None], other: Sequence[float | None]) -> bool:
 
 
 def _calls_of(layer: Layer, member: str | None) -> int:
-    """Whole calls in one step of the member (None: of the only one)."""
+    """Whole calls in one step of the member (None: of the only one): of a layer that stands for calls of several shapes
+    as many of the one that it shows as have their work."""
     if not layer.uses:
         return 1
-    calls = math.fsum(u.calls for u in layer.uses if member in (None, u.member))
+    calls = math.fsum(u.calls for u in layer.uses if member in (None, u.member)) * mean_work(layer)
     return max(1, round(calls)) if calls > 0 else 0
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 
 from statsnet.exports.manifest import Layer
+from statsnet.exports.mean_work import mean_work
 from statsnet.exports.onnx_piece import CannotHoldError, Piece
 from statsnet.exports.onnx_rules import RULES
 from statsnet.exports.onnx_windows import end_padding
-from statsnet.profiling.costs import cost_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.products import Product, Window
@@ -36,23 +36,12 @@ def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
     rule = RULES.get(base_name(layer.operator).rstrip("_"))
     if rule is None:
         raise CannotHoldError("there is no ONNX operator for it here")
-    piece = Piece(layer, layer.repeats * _mean_size(layer))
+    piece = Piece(layer, layer.repeats * mean_work(layer))
     try:
         rule(piece)
     except (IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise CannotHoldError("its arguments are not known") from error
     return piece
-
-
-def _mean_size(layer: Layer) -> float:
-    """For a layer that stands for calls of several shapes: the bytes of a mean call, as a share of those of the shape
-    that it shows. Else 1."""
-    shown = cost_of(layer.operator, layer.args, layer.outputs)
-    shown_bytes = shown.bytes_read + shown.bytes_written if shown else 0.0
-    if layer.bytes_read is None or layer.bytes_written is None or not shown_bytes:
-        return 1.0
-    share = (layer.bytes_read + layer.bytes_written) / shown_bytes
-    return 1.0 if math.isclose(share, 1.0, rel_tol=1e-8) else share
 
 
 def _add_product(piece: Piece, product: Product, planar: bool) -> None:

@@ -11,8 +11,8 @@ from statsnet.exports.manifest import Layer
 from statsnet.signatures.operators import ITEM_SIZE, REAL, TensorSpec, is_tensor, without_overflow
 
 Role = Literal["input", "weight", "hidden", "output", "constant"]
-"""A hidden value lies between the nodes of one layer: no operator of the signature reads or writes it. A constant is what
-an operator has as a number or a list of sizes."""
+"""A hidden value lies between the nodes of one layer: no operator of the signature reads or writes it. A constant is
+what an operator has as a number or a list of sizes."""
 
 DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
           "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip

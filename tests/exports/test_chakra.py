@@ -89,10 +89,18 @@ def test_results_are_read_from_the_storage_that_held_them(tmp_path: Path) -> Non
     assert {n["ctrl_deps"] for n in operators} == {3}
 
 
-def test_a_mean_of_several_shapes_is_no_node() -> None:
-    mean = replace(relu(1), flops=7.5)
-    (row,) = export(Chakra(), manifest_of_signature(signature(mean, relu(3)), "two")).left_out
-    assert "calls of several shapes" in row.reason
+def test_a_layer_of_several_shapes_is_called_as_often_as_gives_their_work(tmp_path: Path) -> None:
+    """Whole calls: what they change of the step is said."""
+    shown = relu(4, calls=3)
+    folded = replace(shown, bytes_read=2.6 * 16, bytes_written=2.6 * 16, flops=2.6 * 4)  # 7.8 calls of what it shows
+    made = written(manifest_of_signature(signature(folded, mm(8, 16, 4)), "two"), tmp_path)
+    found = counts(read_execution_trace(tmp_path / "trace.json").signature)
+    assert found["aten.relu.default", "forward"] == (8, 8 * 4, 8 * 32)
+    product = 2 * 8 * 16 * 4
+    assert not made.left_out
+    assert f"FLOPs change by {(32 + product) / (3 * 2.6 * 4 + product) - 1:+.2%}, bytes change by" in made.notes[1]
+    (once,) = written(manifest_of_signature(signature(shown), "one"), tmp_path).notes
+    assert "import" in once
 
 
 def test_what_a_node_cannot_say_is_left_out() -> None:
