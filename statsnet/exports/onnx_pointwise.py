@@ -48,11 +48,18 @@ def _gelu(piece: Piece) -> None:
     unary("Gelu", approximate="tanh" if tanh else "none")(piece)
 
 
-def _silu(piece: Piece) -> None:
-    x = piece.tensor(0)
-    given, gate = piece.of("input", x), piece.of("hidden", x)
-    piece.node("Sigmoid", (given,), (gate,))
-    piece.node("Mul", (given, gate), (piece.of("output", x),))
+def _gated(*ops: str) -> Rule:
+    """x times what some operators make of it. ONNX has Mish, but not each runtime, which then has no time of it."""
+
+    def rule(piece: Piece) -> None:
+        x = piece.tensor(0)
+        given = gate = piece.of("input", x)
+        for op in ops:
+            before, gate = gate, piece.of("hidden", x)
+            piece.node(op, (before,), (gate,))
+        piece.node("Mul", (given, gate), (piece.of("output", x),))
+
+    return rule
 
 
 def _glu(piece: Piece) -> None:
@@ -146,7 +153,8 @@ def _prelu(piece: Piece) -> None:
 
 
 POINTWISE: dict[str, Rule] = {
-    "relu": unary("Relu"), "sigmoid": unary("Sigmoid"), "tanh": unary("Tanh"), "gelu": _gelu, "mish": unary("Mish"),
+    "relu": unary("Relu"), "sigmoid": unary("Sigmoid"), "tanh": unary("Tanh"), "gelu": _gelu,
+    "mish": _gated("Softplus", "Tanh"),
     "exp": unary("Exp"), "log": unary("Log"), "sqrt": unary("Sqrt"), "neg": unary("Neg"), "abs": unary("Abs"),
     "erf": unary("Erf"), "sin": unary("Sin"), "cos": unary("Cos"), "reciprocal": unary("Reciprocal"),
     "sign": unary("Sign"), "sgn": unary("Sign"), "ceil": unary("Ceil"), "floor": unary("Floor"),
@@ -154,7 +162,7 @@ POINTWISE: dict[str, Rule] = {
     "softplus": unary("Softplus"), "elu": _elu, "celu": _with_alpha("Celu", 1.0),
     "leaky_relu": _with_alpha("LeakyRelu", 0.01),
     "hardswish": unary("HardSwish"), "hardsigmoid": unary("HardSigmoid", alpha=1 / 6, beta=0.5),
-    "silu": _silu, "glu": _glu, "_prelu_kernel": _prelu,
+    "silu": _gated("Sigmoid"), "glu": _glu, "_prelu_kernel": _prelu,
     **dict.fromkeys(("clamp", "clamp_min"), lambda piece: _bounded(piece, piece.argument(1), piece.argument(2))),
     "clamp_max": lambda piece: _bounded(piece, None, piece.argument(1)),
     "hardtanh": lambda piece: _bounded(piece, piece.argument(1, -1.0), piece.argument(2, 1.0)),

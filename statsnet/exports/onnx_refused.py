@@ -8,7 +8,7 @@ _OF_16_BITS = "ArgMax ArgMin Clip DepthToSpace Max Min Pad Resize Trilu Where"
 _UNSIGNED = ("ArgMax ArgMin CumSum DepthToSpace PRelu ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
              "ReduceProd ReduceSum Resize TopK Trilu")  # fmt: skip
 _REFUSED = {
-    "float64": "AveragePool Conv ConvTranspose Elu Erf Gelu HardSigmoid HardSwish InstanceNormalization LeakyRelu Mish "
+    "float64": "AveragePool Conv ConvTranspose Elu Erf Gelu HardSigmoid HardSwish InstanceNormalization LeakyRelu "
                "PRelu Resize Selu Softplus",
     "int64": "DepthToSpace PRelu Relu Resize", "int32": "DepthToSpace PRelu", "int16": f"{_OF_16_BITS} Relu",
     "int8": "Trilu", "uint8": "Trilu", "uint16": f"{_OF_16_BITS} TopK", "uint32": _UNSIGNED,
@@ -17,7 +17,7 @@ _REFUSED = {
 """dtype -> operators for which onnxruntime 1.31 and 1.32 have no implementation on CPUs. They compute float16 in
 float32."""
 
-_OF_BFLOAT16 = ("Cast Concat Gather GatherElements GatherND Identity LayerNormalization Pad ScatterElements ScatterND "
+_OF_BFLOAT16 = ("Cast Concat Gather GatherElements GatherND Identity LayerNormalization ScatterElements ScatterND "
                 "Sign Transpose")  # fmt: skip
 """All that they have of bfloat16."""
 
