@@ -24,6 +24,7 @@ from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.measure.onnx_bags import translations
 from statsnet.measure.proxy_graph import graph_of
+from statsnet.measure.whole_layers import taken_apart
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.dtypes import dtype_name
@@ -62,7 +63,7 @@ def _captured(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     # With gradients on, torch splits layers that it would otherwise run as one; and a proxy's blocks read their
     # input by reshaping and slicing, not by strides, which graphs do not know.
     with torch.enable_grad():
-        return torch.export.export(model, args, kwargs, strict=False)
+        return taken_apart(torch.export.export(model, args, kwargs, strict=False))
 
 
 def _require(runtime: str, mode: str, dtype: str, device: str) -> None:

@@ -19,7 +19,7 @@ def describe(error: BaseException, origin: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if origin and Path(frame.filename).parent == Path(origin).parent]
     text, first = _named(error), list(_causes(error))[-1]
-    if str(first) not in str(error):
+    if _first_lines(str(first)) not in text:
         text += f"; it comes from {_named(first)}"
     if isinstance(error, SyntaxError) or not frames:
         return text
