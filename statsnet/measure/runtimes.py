@@ -28,7 +28,7 @@ from statsnet.measure.whole_layers import taken_apart
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.dtypes import dtype_name
-from statsnet.workloads.model_errors import describe
+from statsnet.workloads.model_errors import describe, first_cause
 from statsnet.workloads.trees import shape_key
 
 Arrays = list[np.ndarray[Any, Any]]
@@ -101,7 +101,7 @@ def _program(runtime: str, model: nn.Module, args: tuple[Any, ...], kwargs: dict
     except Exception as error:
         raise WorkloadError(
             f"a model could not be handed to {runtime}",
-            cause=describe(error, "").splitlines()[0],
+            cause=describe(first_cause(error), "").splitlines()[0],  # the exporter's own error is a page of advice
             hint="leave this runtime out for this mix",
         ) from error
 

@@ -18,13 +18,18 @@ def describe(error: BaseException, origin: str) -> str:
     """`ValueError: message (file.py, line 12)`: the innermost frame in the user's own folder, else of all."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if origin and Path(frame.filename).parent == Path(origin).parent]
-    text, first = _named(error), list(_causes(error))[-1]
-    if _first_lines(str(first)) not in text:
+    text, first = _named(error), first_cause(error)
+    if str(first) not in str(error):
         text += f"; it comes from {_named(first)}"
     if isinstance(error, SyntaxError) or not frames:
         return text
     frame = (own or list(frames))[-1]
     return f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """What the error was raised from at first: itself, if from nothing."""
+    return list(_causes(error))[-1]
 
 
 def _named(error: BaseException) -> str:

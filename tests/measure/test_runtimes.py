@@ -49,6 +49,15 @@ def choosy():
     return Choosy(4, 4), torch.randn(2, 4)
 
 
+class Distances(nn.Module):
+    def forward(self, x):
+        return torch.cdist(x, x)
+
+
+def distances():
+    return Distances(), torch.randn(3, 4)
+
+
 class Bags(nn.Module):
     # A bag in the middle and one at the end have no rows.
 
@@ -156,6 +165,13 @@ def test_a_model_that_cannot_be_exported_is_named_with_the_cause(factory: str) -
     with pytest.raises(WorkloadError, match="could not be handed to onnxruntime") as raised:
         exported_workload("onnxruntime", build(f"{factory}:choosy", mode="inference"))
     assert raised.value.cause
+
+
+def test_an_operator_that_the_exporter_does_not_know_is_named(factory: str) -> None:
+    pytest.importorskip("onnxscript")
+    with pytest.raises(WorkloadError) as raised:
+        exported_workload("onnxruntime", build(f"{factory}:distances", mode="inference"))
+    assert raised.value.cause is not None and "_cdist_forward" in raised.value.cause
 
 
 def test_a_runtime_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, factory: str) -> None:
