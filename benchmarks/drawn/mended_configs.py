@@ -17,8 +17,8 @@ _SMALLEST = 8
 
 
 def mended(config: Any, error: str) -> Iterator[Any]:
-    """The configuration with one number changed, for each that may be the size that a layer has: it becomes the size of
-    what the layer was given."""
+    """One changed configuration for each place that may hold the layer's size: there it becomes the size of the layer's
+    input."""
     for had, wanted in sizes_told(error):
         if min(had, wanted) < _SMALLEST or had == wanted:
             continue
@@ -49,7 +49,7 @@ def _entries(value: Any) -> list[tuple[str | int, Any]]:
 def _put(value: Any, path: _Path, number: int) -> None:
     """Write the number at this place; a tuple on the way there becomes a list."""
     key, *others = path
-    entry = getattr(value, key) if isinstance(key, str) else value[key]
+    entry = vars(value)[key] if isinstance(key, str) else value[key]  # some let no field of a layer's own be read
     if isinstance(entry, tuple):
         entry = [*entry]
     if others:

@@ -86,8 +86,8 @@ class Expected:
 
     @property
     def frames_heard(self) -> int:
-        """Steps of a spectrum: the first layers of most models halve them. Where there may be over half a minute of it,
-        fewer do, too."""
+        """Steps of a spectrum: the first layers of most models halve them. If it could be longer than half a minute, a
+        short one is given."""
         steps = 2 * (self.places or _PLACES)
         return steps if steps <= _MOST_FRAMES else 2 * _PLACES
 

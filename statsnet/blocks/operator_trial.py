@@ -14,6 +14,7 @@ from statsnet.blocks.operator_source import operand_sources
 from statsnet.blocks.operator_spelling import NAMESPACE, meta_operands
 from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.categories import base_name
+from statsnet.signatures.found import INDEXING, MASKS
 from statsnet.signatures.partitions import ENDS
 from statsnet.workloads.torch_operators import overload
 
@@ -25,9 +26,6 @@ LARGEST_SURE = 2_000_000
 
 SLOW = ("linalg_", "_linalg_", "lu_", "triangular_solve", "cholesky", "cdist", "_cdist", "matrix_exp")
 """How operators begin that take long on few elements."""
-
-INDEXED = frozenset({"index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl"})
-"""Operators whose second argument are the indices into the first, axis by axis."""
 
 SAFE_BACKWARD = frozenset({"select_backward", "slice_backward", "diagonal_backward", "unfold_backward"})
 """Operators of autograd that check what they are given, but not without values."""
@@ -62,14 +60,15 @@ def may_run(config: Config) -> bool:
 def _masks_fit(config: Config) -> bool:
     """Whether masks that index an operand are as long as the axes that they choose from. Without values torch cannot
     tell."""
-    if base_name(name_of(config)).removesuffix("_") not in INDEXED:
+    if base_name(name_of(config)).removesuffix("_") not in INDEXING:
         return True
     first, *others = operands_of(config)
     axis = 0
     for place in config["arguments"][1][1]:
-        mask = others[place - 1] if place > 0 else None
-        axes = len(mask.shape) if mask is not None and mask.dtype == "bool" else 1
-        if mask is not None and mask.dtype == "bool" and mask.shape != first.shape[axis : axis + axes]:
+        given = others[place - 1] if place > 0 else None
+        is_mask = given is not None and given.dtype in MASKS
+        axes = len(given.shape) if given is not None and is_mask else 1
+        if given is not None and is_mask and given.shape != first.shape[axis : axis + axes]:
             return False
         axis += axes
     return True

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from statsnet.errors import UsageError
 from statsnet.exports import collectives
 from statsnet.exports.manifest import Communication, Layer, Manifest, Use
 from statsnet.exports.mean_work import mean_work
@@ -31,6 +32,7 @@ from statsnet.signatures.operators import ITEM_SIZE, is_tensor
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import find_overload
 
+MOST_CALLS = 10**6
 SCHEMA = "1.1.1-chakra.0.0.4"
 _TYPE_OF = {str(dtype).removeprefix("torch."): name for name, dtype in reversed(DTYPES.items())}
 _NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
@@ -60,7 +62,7 @@ class Chakra(Exporter):
         cost = cost_of(described.op, described.args, described.outputs) if described.complete else None
         if described.op != layer.operator:
             return "torch does not know the operator"
-        wanted, read = (layer.flops, layer.bytes_read, layer.bytes_written), _work(cost)
+        wanted, read = _known_work(layer), _work(cost)
         shown = _work(cost_of(layer.operator, layer.args, layer.outputs))
         if _alike(read, wanted) or (_alike(read, shown) and None not in (*shown, *wanted)):
             return None
@@ -81,7 +83,7 @@ class Chakra(Exporter):
     def notes(self, manifest: Manifest) -> list[str]:
         made = ["only `statsnet import` has read these traces here: of other readers, none has been run"]
         uses = [(layer, use) for layer in manifest.layers for use in layer.uses]
-        if any(use.calls * mean_work(layer) != round(use.calls) for layer, use in uses):
+        if any(use.calls != round(use.calls) or not _shows_its_work(layer) for layer, use in uses):
             words = (
                 "calls of layers whose shapes change, from step to step or within a step, are whole calls of one shape"
             )
@@ -91,11 +93,20 @@ class Chakra(Exporter):
         return made
 
 
+def _shows_its_work(layer: Layer) -> bool:
+    """Whether each call has the work of the shape that the layer shows."""
+    return _alike(_work(cost_of(layer.operator, layer.args, layer.outputs)), _known_work(layer))
+
+
+def _known_work(layer: Layer) -> tuple[float | None, float | None, float | None]:
+    return layer.flops, layer.bytes_read, layer.bytes_written
+
+
 def _changes(uses: Sequence[tuple[Layer, Use]]) -> str:
     """What whole calls do to the FLOPs and the bytes of a step."""
     exact, whole = [0.0, 0.0], [0.0, 0.0]
     for layer, use in uses:
-        mean = (layer.flops, layer.bytes_read, layer.bytes_written)
+        mean = _known_work(layer)
         shown = _work(cost_of(layer.operator, layer.args, layer.outputs))
         for sums, calls, (flops, *moved) in ((exact, use.calls, mean), (whole, _calls_of(layer, use.member), shown)):
             sums[0] += calls * (flops or 0.0)
@@ -178,7 +189,14 @@ class _Read:
 
 
 def trace(layers: Sequence[Layer], calls: Sequence[int]) -> bytes:
-    """An execution trace of one step in which each layer is called so often."""
+    """An execution trace of one step in which each layer is called so often. Raises UsageError for more than MOST_CALLS
+    together: each is a node, and their number may come from a stranger's file."""
+    if sum(calls) > MOST_CALLS:
+        raise UsageError(
+            f"a step has {sum(calls):,} calls",
+            cause=f"each is a node of the execution trace, which has {MOST_CALLS:,} at most",
+            hint="--format manifest holds the layers with their number of calls",
+        )
     nodes = [_node(1, "[pytorch|profiler|execution_trace|process]", 1),
              _node(2, "[pytorch|profiler|execution_trace|thread]", 1), _node(3, "ProfilerStep#0", 2)]  # fmt: skip
     storages = _Storages()

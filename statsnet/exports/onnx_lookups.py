@@ -113,7 +113,7 @@ _REDUCTIONS = {"amax": "max", "amin": "min", "sum": "add", "prod": "mul"}
 
 
 def _scatter(piece: Piece) -> None:
-    """Of what it writes, as much as there are indices."""
+    """Its source has as many elements as there are indices."""
     x, indices, source = piece.tensor(0), piece.tensor(2), piece.argument(3)
     if not is_tensor(source):
         raise CannotHoldError("ONNX writes by index no single number")

@@ -16,7 +16,7 @@ from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.errors import UsageError
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.onnx_nodes import piece_of
-from statsnet.exports.onnx_piece import DTYPES, CannotHoldError, Node, Piece, Value
+from statsnet.exports.onnx_piece import DTYPES, MALFORMED, CannotHoldError, Node, Piece, Value
 from statsnet.exports.onnx_refused import refused
 from statsnet.exports.operands import weight_bits
 from statsnet.exports.registry import Exporter
@@ -84,9 +84,11 @@ class OnnxShapes(Exporter):
 def _reason(layer: Layer, *, planar: bool) -> str | None:
     try:
         piece = piece_of(layer, planar=planar)
+        return _against(piece)
     except CannotHoldError as error:
         return str(error)
-    return _against(piece)
+    except MALFORMED:  # numbers that no attribute takes
+        return "its arguments are not known"
 
 
 def _against(piece: Piece) -> str | None:
@@ -105,7 +107,7 @@ def _against(piece: Piece) -> str | None:
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     try:
-        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except shape_inference.InferenceError:
         return "ONNX infers results of another type or size"
     if [value.type.SerializeToString() for value in inferred.graph.output] != declared:

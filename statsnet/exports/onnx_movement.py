@@ -66,6 +66,8 @@ def _fill(piece: Piece) -> None:
 def _random(op: str) -> Rule:
     def rule(piece: Piece) -> None:
         out = piece.result()
+        if ".Tensor_" in piece.layer.operator or piece.layer.operator.endswith(".float_Tensor"):
+            raise CannotHoldError("its mean or deviation is a tensor")
         more: dict[str, Any] = {"shape": list(out.shape), "dtype": DTYPES[out.dtype], "seed": 0.0}
         piece.node(op, (), (piece.of("output", out),), **more)
 
@@ -75,7 +77,7 @@ def _random(op: str) -> Rule:
 def _bernoulli(piece: Piece) -> None:
     """With one chance for all elements: ONNX's Bernoulli wants one for each."""
     out, chance = piece.result(), piece.argument(1, 0.5)
-    if is_tensor(chance):
+    if is_tensor(chance) or piece.layer.operator == "aten.bernoulli.default":
         raise CannotHoldError("its chances are a tensor")
     numbers, flags = piece.value("hidden", out.shape, "float32"), piece.value("hidden", out.shape, "bool")
     piece.node("RandomUniform", (), (numbers,), shape=list(out.shape), dtype=DTYPES["float32"], seed=0.0)

@@ -12,7 +12,7 @@ import math
 
 from statsnet.exports.manifest import Layer
 from statsnet.exports.mean_work import mean_work
-from statsnet.exports.onnx_piece import CannotHoldError, Piece
+from statsnet.exports.onnx_piece import MALFORMED, CannotHoldError, Piece
 from statsnet.exports.onnx_rules import RULES
 from statsnet.exports.onnx_windows import end_padding
 from statsnet.signatures.categories import base_name
@@ -39,7 +39,7 @@ def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
     piece = Piece(layer, layer.repeats * mean_work(layer))
     try:
         rule(piece)
-    except (IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+    except MALFORMED as error:
         raise CannotHoldError("its arguments are not known") from error
     return piece
 

@@ -17,12 +17,19 @@ def _normalised(piece: Piece, op: str, shape: Sequence[int], parameters: Sequenc
     piece.node(op, inputs, (piece.value("output", shape, dtype),), epsilon=1e-5, **more)
 
 
+_MAY_TRAIN = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
+"""Batch norms of which an argument says whether they find their statistics themselves."""
+
+MOST_GROUPS = 2**16
+"""Each has two factors in the file."""
+
+
 def _batch_norm(piece: Piece) -> None:
     """With statistics of its own batch, each channel is one of a single image: runtimes of inference have no
     BatchNormalization that finds its statistics."""
     x = piece.tensor(0)
     channels = x.shape[1:2]
-    if base_name(piece.layer.operator) == "native_batch_norm" and piece.layer.args[5] is not False:
+    if base_name(piece.layer.operator) in _MAY_TRAIN and piece.layer.args[5] is not False:
         shape = (1, *channels, math.prod(x.shape) // x.shape[1])
         _normalised(piece, "InstanceNormalization", shape, [channels] * 2)
     else:
@@ -39,6 +46,8 @@ def _group_norm(piece: Piece) -> None:
     """An InstanceNormalization of the groups, then the channels' factors: runtimes take GroupNormalization apart into
     dozens of nodes, and have no time of it."""
     x, groups = piece.tensor(0), int(piece.layer.args[6])
+    if not 0 < groups <= MOST_GROUPS or x.shape[1] % groups:
+        raise CannotHoldError(f"it has {groups} groups")
     shape = (x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
     given = piece.value("input", shape, x.dtype)
     ones, zeros = (piece.value("constant", (groups,), x.dtype, numbers=(n,) * groups) for n in (1.0, 0.0))
@@ -121,6 +130,8 @@ def _place_of(op: str) -> Rule:
 
 def _cumsum(piece: Piece) -> None:
     x, axis = piece.tensor(0), piece.scalar(piece.layer.args[1], "int64")
+    if not x.shape:
+        raise CannotHoldError("it has one element")
     piece.node("CumSum", (piece.of("input", x), axis), (piece.of("output", piece.result()),))
 
 
@@ -145,7 +156,7 @@ def _sort(piece: Piece) -> None:
 
 
 OVER_AXES: dict[str, Rule] = {
-    "native_batch_norm": _batch_norm, "_native_batch_norm_legit_no_training": _batch_norm,
+    **dict.fromkeys((*_MAY_TRAIN, "_native_batch_norm_legit_no_training"), _batch_norm),
     "native_layer_norm": _layer_norm, "native_group_norm": _group_norm, "_weight_norm_interface": _weight_norm,
     **dict.fromkeys(("_softmax", "_safe_softmax"), _softmax("Softmax")), "_log_softmax": _softmax("LogSoftmax"),
     "mean": _reduce("ReduceMean"), "sum": _reduce("ReduceSum"), "prod": _reduce("ReduceProd"),

@@ -129,6 +129,8 @@ class Piece:
                                layer=self.layer.index, repeats=self.repeats * repeats, macs=macs))  # fmt: skip
 
 
+MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What arguments raise that torch could not have been called with: a file from elsewhere may hold them."""
+
 Rule = Callable[[Piece], None]
-"""Makes the nodes of a layer. May raise CannotHoldError, and what arguments that are not known raise: IndexError,
-KeyError, OverflowError, TypeError, ValueError."""
+"""Makes the nodes of a layer. May raise CannotHoldError, or one of MALFORMED."""

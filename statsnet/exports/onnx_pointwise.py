@@ -21,7 +21,7 @@ def steps(*nodes: tuple[str, dict[str, Any]]) -> Rule:
         x = piece.tensor(0)
         given = piece.of("input", x)
         for number, (op, attributes) in enumerate(nodes, 1):
-            made = piece.of("output" if number == len(nodes) else "hidden", x)
+            made = piece.of("output", piece.result()) if number == len(nodes) else piece.of("hidden", x)
             piece.node(op, (given,), (made,), **attributes)
             given = made
 
@@ -70,7 +70,7 @@ def _glu(piece: Piece) -> None:
     piece.node("Mul", (left, gate), (piece.of("output", out),))
 
 
-_COMPARISONS = ("Equal", "Greater", "Less")
+_COMPARISONS, _DIVISIONS = ("Equal", "Greater", "Less"), ("Div", "Mod")
 
 
 def binary(op: str, *, negated: bool = False, swapped: bool = False) -> Rule:
@@ -78,6 +78,8 @@ def binary(op: str, *, negated: bool = False, swapped: bool = False) -> Rule:
         """For two tensors, or a tensor and a number. Elements of another type than the result's are cast."""
         left, right, out = piece.layer.args[0], piece.layer.args[1], piece.result()
         dtype = _compared([left, right]) if op.startswith(_COMPARISONS) else out.dtype
+        if op in _DIVISIONS and "float" not in dtype and is_tensor(right):
+            raise CannotHoldError("it divides integers by a tensor, which may hold a 0")
         names = [_operand(piece, side, dtype) for side in ((right, left) if swapped else (left, right))]
         made = piece.of("hidden" if negated else "output", out)
         piece.node(op, names, (made,))
@@ -130,7 +132,7 @@ def _bounded(piece: Piece, least: Any, most: Any) -> None:
         raise ValueError("no bounds")
     op = "Max" if most is None else "Min" if least is None else "Clip"
     bounds = [piece.scalar(n, x.dtype) for n in (least, most) if n is not None]
-    piece.node(op, (piece.of("input", x), *bounds), (piece.of("output", x),))
+    piece.node(op, (piece.of("input", x), *bounds), (piece.of("output", piece.result()),))
 
 
 def _where(piece: Piece) -> None:

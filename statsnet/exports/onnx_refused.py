@@ -8,6 +8,7 @@ _OF_16_BITS = "ArgMax ArgMin Clip DepthToSpace Max Min Pad Resize Trilu Where"
 _UNSIGNED = ("ArgMax ArgMin CumSum DepthToSpace PRelu ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
              "ReduceProd ReduceSum Resize TopK Trilu")  # fmt: skip
 _REFUSED = {
+    "float16": "RandomNormal RandomUniform",
     "float64": "AveragePool Conv ConvTranspose Elu Erf Gelu HardSigmoid HardSwish InstanceNormalization LeakyRelu "
                "PRelu Resize Selu Softplus",
     "int64": "DepthToSpace PRelu Relu Resize", "int32": "DepthToSpace PRelu", "int16": f"{_OF_16_BITS} Relu",

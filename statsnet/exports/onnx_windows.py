@@ -40,7 +40,9 @@ def _adaptive(op: str) -> Rule:
         x, out = piece.tensor(0), piece.result()
         space = len(piece.layer.args[1])
         sizes = list(zip(x.shape[-space:], out.shape[-space:], strict=True))
-        if len(x.shape) != space + 2 or any(n % m for n, m in sizes):
+        if len(x.shape) != space + 2:
+            raise CannotHoldError("it has no batch")
+        if any(n % m for n, m in sizes):
             raise CannotHoldError("its windows have several sizes")
         windows = [n // m for n, m in sizes]
         piece.node(op, (piece.of("input", x),), (piece.of("output", out),), kernel_shape=windows, strides=windows)

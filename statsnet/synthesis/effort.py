@@ -15,7 +15,7 @@ class Effort:
     rounds: int
     """Most networks that are solved for, built and measured."""
     least_rounds: int
-    """From this round on, the rounds stop when the fit is good enough or a round gained nothing."""
+    """From this round on, the rounds stop when the fit is good enough or a round gained little."""
     free_rounds: int
     """So many rounds choose from all candidates; later ones change the best network a little."""
     first_processes: int

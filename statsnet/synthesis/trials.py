@@ -114,7 +114,7 @@ class Knowledge:
 def enough(trials: Sequence[Trial], problem: Problem, *, free: bool) -> bool:
     """Whether another round would hardly bring more: the last network is good, or it gained less on the best one before
     than LEAST_GAIN, or than two rounds differ by chance. If it was chosen freely (`free`), its blocks were mostly new,
-    and brought surprises: the best one so far can be changed a little then, unless its shares are good."""
+    and brought surprises: another round then changes the best network a little, unless its shares are good."""
     *before, last = trials
     if last.is_good(problem):
         return True

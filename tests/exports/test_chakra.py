@@ -12,6 +12,7 @@ import pytest
 from clusters import addmm, cluster, mm, relu, signature, tensor
 from exporting import mix_of, small_signature
 
+from statsnet.errors import UsageError
 from statsnet.exports.build_manifest import manifest_of_mix, manifest_of_signature
 from statsnet.exports.chakra import Chakra
 from statsnet.exports.manifest import Manifest
@@ -101,6 +102,23 @@ def test_a_layer_of_several_shapes_is_called_as_often_as_gives_their_work(tmp_pa
     assert f"FLOPs change by {(32 + product) / (3 * 2.6 * 4 + product) - 1:+.2%}, bytes change by" in made.notes[1]
     (once,) = written(manifest_of_signature(signature(shown), "one"), tmp_path).notes
     assert "import" in once
+
+
+def test_a_layer_whose_work_is_not_that_of_its_shape_is_told_of() -> None:
+    for layer in (replace(relu(4), flops=400.0), replace(relu(4, calls=2.5), bytes_read=12.8, bytes_written=12.8)):
+        assert any(
+            "whole calls of one shape" in note
+            for note in export(Chakra(), manifest_of_signature(signature(layer), "one")).notes
+        )
+    assert not any(
+        "whole calls" in note for note in export(Chakra(), manifest_of_signature(signature(relu(4)), "one")).notes
+    )
+
+
+def test_more_calls_than_a_file_can_hold_are_refused() -> None:
+    many = replace(relu(4, calls=2e5), bytes_read=1600.0, bytes_written=1600.0)
+    with pytest.raises(UsageError, match="20,000,000 calls"):
+        export(Chakra(), manifest_of_signature(signature(many), "one"))
 
 
 def test_what_a_node_cannot_say_is_left_out() -> None:

@@ -134,6 +134,45 @@ def test_what_onnx_cannot_compute_is_left_out() -> None:
     }
 
 
+STRANGE = {
+    "places of a number": cluster("aten.gather.default", [tensor(), 0, tensor(dtype="int64"), False], tensor()),
+    "no windows": cluster("aten._adaptive_avg_pool2d.default", [tensor(1, 3, 4, 4), [0, 4]], tensor(1, 3, 0, 4)),
+    "no groups": cluster("aten.native_group_norm.default", [tensor(1, 4, 2), None, None, 1, 4, 2, 0, 1e-5],
+                         tensor(1, 4, 2)),
+    "a trillion groups": cluster("aten.native_group_norm.default",
+                                 [tensor(1, 2**40, 2), None, None, 1, 2**40, 2, 2**40, 1e-5], tensor(1, 2**40, 2)),
+    "an axis that is none": cluster("aten._softmax.default", [tensor(4, 6), 1e300, False], tensor(4, 6)),
+    "axes that are words": cluster("aten.mean.dim", [tensor(4, 6), ["sum"], False, None], tensor(4)),
+    "one axis alone": cluster("aten.native_batch_norm.default",
+                              [tensor(4), None, None, None, None, True, 0.1, 1e-5], tensor(4)),
+    "joined elements of two types": cluster("aten.cat.default",
+                                            [{"tensors": [tensor(2, 3), tensor(2, 3, dtype="int64")]}], tensor(4, 3)),
+    "chosen from two types": cluster("aten.where.self", [tensor(4, dtype="bool"), tensor(4, dtype="float64"),
+                                                         tensor(4)], tensor(4, dtype="float64")),
+    "a wider result": cluster("aten._softmax.default", [tensor(4, 6, dtype="float16"), 1, True], tensor(4, 6)),
+    "chances for each": cluster("aten.bernoulli.default", [tensor(4), None], tensor(4)),
+    "a mean for each": cluster("aten.normal.Tensor_float", [tensor(4), 1.0], tensor(4)),
+    "a division by integers": cluster("aten.div.Tensor_mode", [tensor(4, dtype="int64"), tensor(4, dtype="int64")],
+                                      tensor(4, dtype="int64")),
+    "a sum so far of one": cluster("aten.cumsum.default", [tensor(), 0], tensor()),
+}  # fmt: skip
+"""What torch can compute and ONNX cannot, and what a stranger's file may hold."""
+
+
+@pytest.mark.parametrize("case", STRANGE)
+def test_a_layer_that_onnx_cannot_hold_is_left_out_and_the_others_are_there(case: str) -> None:
+    made = export(OnnxShapes(), manifest_of_signature(signature(STRANGE[case], relu(4, 4)), "two"))
+    assert [row.layer for row in made.left_out] == [0]
+    assert len(onnx.load_from_string(made.files["model.onnx"]).graph.node) == 1
+
+
+def test_a_batch_norm_of_a_gpu_s_library_is_one() -> None:
+    args = [tensor(2, 3, 4, 4), *[tensor(3)] * 4, False, 0.1, 1e-5]
+    layer = cluster("aten.cudnn_batch_norm.default", args, tensor(2, 3, 4, 4), tensor(0), tensor(0), tensor(0))
+    made = export(OnnxShapes(), manifest_of_signature(signature(layer), "one"))
+    assert [n.op_type for n in onnx.load_from_string(made.files["model.onnx"]).graph.node] == ["BatchNormalization"]
+
+
 def test_sums_over_nodes_are_the_manifest_s_where_a_layer_stands_for_several_shapes() -> None:
     """The node has one of the shapes; its repeats make up for that."""
     folded = replace(relu(64, 64, calls=4), bytes_read=64 * 64 * 2, bytes_written=64 * 64 * 2)
