@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.export import ExportedProgram
 
-OF_SCORES, OF_KEYS = 0, 1
-"""What a mask is of (`mask_type`): every score, or the keys of each sequence. Else it is of all scores of each head."""
+OF_KEYS = 1
+"""The `mask_type` of a mask of each sequence's keys; others are of scores."""
 
 
 def taken_apart(program: ExportedProgram) -> ExportedProgram:
@@ -39,20 +39,23 @@ def multi_head_attention(
     average_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `aten._native_multi_head_attention`, of tensors [sequences, positions, width]. If `need_weights`, the second
-    result is the weights, [sequences, positions, positions], or one more axis of heads; else it is empty."""
-    q, k, v = (
-        F.linear(x, w, b).unflatten(-1, (heads, -1)).transpose(1, 2)
-        for x, w, b in zip((query, key, value), in_weight.chunk(3), in_bias.chunk(3), strict=True)
-    )
-    added = None if mask is None else _added(mask, mask_type, q)
-    y = F.scaled_dot_product_attention(q, k, v, added).transpose(1, 2).flatten(2)
-    weights = query.new_empty(0)
-    if need_weights:
-        scores = q @ k.mT / q.shape[-1] ** 0.5
-        weights = (scores if added is None else scores + added).softmax(-1)
-        weights = weights.mean(1) if average_weights else weights
-    return F.linear(y, out_weight, out_bias), weights
+    """As `aten._native_multi_head_attention`, of tensors [sequences, positions, width], by what a model's graph holds
+    in its place. If `need_weights`, the second result is the weights."""
+    q = query.transpose(0, 1)
+    k = q if key is query else key.transpose(0, 1)
+    v = k if value is key else value.transpose(0, 1)
+    of_keys, of_scores = None, None
+    if mask is not None:
+        added = torch.zeros_like(mask, dtype=query.dtype).masked_fill(mask.bool(), float("-inf"))
+        if mask_type == OF_KEYS:
+            of_keys = added
+        else:  # of [sequences, heads, positions, positions], or without the first two axes
+            of_scores = added.flatten(0, 1) if added.dim() > 2 else added
+    y, weights = F.multi_head_attention_forward(
+        q, k, v, width, heads, in_weight, in_bias, None, None, False, 0.0, out_weight, out_bias, training=False,
+        key_padding_mask=of_keys, attn_mask=of_scores, need_weights=need_weights, average_attn_weights=average_weights,
+    )  # fmt: skip
+    return y.transpose(0, 1), query.new_empty(0) if weights is None else weights
 
 
 def encoder_layer(
@@ -98,15 +101,6 @@ def encoder_layer(
         return x + widened(second(x))
     x = first(x + attended(x))
     return second(x + widened(x))
-
-
-def _added(mask: Tensor, mask_type: int | None, q: Tensor) -> Tensor:
-    """What is added to the scores: nothing, or minus infinity where the mask is true, or not 0."""
-    if mask_type == OF_KEYS:
-        mask = mask[:, None, None]
-    elif mask_type == OF_SCORES:
-        mask = mask[None, None]
-    return torch.zeros_like(mask, dtype=q.dtype).masked_fill(mask.bool(), float("-inf"))
 
 
 LAYERS: dict[Any, Callable[..., Any]] = {
