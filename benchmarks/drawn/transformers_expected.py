@@ -27,13 +27,13 @@ _MOST_FRAMES = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a configuration says of its model's inputs; None where it says nothing. `image` is (height, width) before
-    a model makes it smaller, `places`
-    is the number of steps of a spectrogram behind the first layers, `spectrum` that of one that is not cut, `steps` and
-    `series` are those of numbers to be forecast. Where pictures come as a list of patches, `patch` is the number of its
-    values, `patch_side` its side, `merged` that of patches on a side of a group. `encoded` is the width of an encoder
-    beside the model, `queries` how many words a picture takes the places of, `tasks` how many words name a task,
-    `sound_of_a_word` how many steps of a spectrum each word is told beside."""
+    """What a configuration says of its model's inputs; None where it says nothing. `image` is (height, width)
+    before a model makes it smaller, `places` is the number of steps of a spectrogram behind the first layers,
+    `spectrum` that of one that is not cut, `steps` and `series` are those of numbers to be forecast. Where pictures
+    come as a list of patches, `patch` is the number of its values, `patch_side` its side, `merged` that of patches
+    on a side of a group. `encoded` is the width of an encoder beside the model, `queries` how many words a picture
+    takes the places of, `tasks` how many words name a task, `sound_of_a_word` how many steps of a spectrum each
+    word is told beside."""
 
     vocabulary: int | None
     width: int | None

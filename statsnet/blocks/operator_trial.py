@@ -66,10 +66,11 @@ def _masks_fit(config: Config) -> bool:
     axis = 0
     for place in config["arguments"][1][1]:
         given = others[place - 1] if place > 0 else None
-        is_mask = given is not None and given.dtype in MASKS
-        axes = len(given.shape) if given is not None and is_mask else 1
-        if given is not None and is_mask and given.shape != first.shape[axis : axis + axes]:
-            return False
+        axes = 1
+        if given is not None and given.dtype in MASKS:
+            axes = len(given.shape)
+            if given.shape != first.shape[axis : axis + axes]:
+                return False
         axis += axes
     return True
 

@@ -94,9 +94,8 @@ def is_good(distances: Distances) -> bool:
 
 def shares_are_good(distances: Distances) -> bool:
     """Whether a fit meets the bars of categories and of kernel classes."""
-    return (distances.category_total_variation or 0.0) <= CATEGORY_BAR and (
-        distances.kernel_class_total_variation or 0.0
-    ) <= KERNEL_CLASS_BAR
+    categories, kernel_classes = distances.category_total_variation, distances.kernel_class_total_variation
+    return (categories or 0.0) <= CATEGORY_BAR and (kernel_classes or 0.0) <= KERNEL_CLASS_BAR
 
 
 def _row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> Characteristic:
