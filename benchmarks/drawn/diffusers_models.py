@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.drawn.by_name import Made, arguments, does_not_run, first_that_runs
+from benchmarks.drawn.by_name import arguments, does_not_run
+from benchmarks.drawn.trying import Made, first_that_runs
 
 _MODELS = re.compile(
     r"(?!Multi|Auto(Model|encoder$)|EMA|Onnx).*(Model|Transformer|Autoencoder|UNet|VQ|ControlNet|DiT).*"

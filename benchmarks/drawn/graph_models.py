@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.drawn.by_name import Made, arguments, first_that_runs
+from benchmarks.drawn.by_name import arguments
 from benchmarks.drawn.refitting import guessed_arguments
+from benchmarks.drawn.trying import Made, first_that_runs
 
 
 def names() -> list[str]:

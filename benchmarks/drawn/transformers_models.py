@@ -8,10 +8,11 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from benchmarks.drawn.by_name import Made, does_not_run, first_that_runs
+from benchmarks.drawn.by_name import does_not_run
 from benchmarks.drawn.mended_configs import mended
 from benchmarks.drawn.scaled_configs import ALL_LAYERS, MOST_FRAMES, Scale
 from benchmarks.drawn.transformers_inputs import inputs
+from benchmarks.drawn.trying import Made, first_that_runs
 
 TASKS = (
     "", "CAUSAL_LM", "MASKED_LM", "SEQUENCE_CLASSIFICATION", "TOKEN_CLASSIFICATION", "IMAGE_CLASSIFICATION",

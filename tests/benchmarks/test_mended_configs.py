@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.drawn.by_name import first_that_runs
 from benchmarks.drawn.mended_configs import mended
+from benchmarks.drawn.trying import first_that_runs
 from statsnet.errors import WorkloadError
 
 

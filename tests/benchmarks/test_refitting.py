@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.drawn import by_name
-from benchmarks.drawn.by_name import first_that_runs
+from benchmarks.drawn import trying
 from benchmarks.drawn.refitting import refitted
+from benchmarks.drawn.trying import first_that_runs
 from statsnet.errors import WorkloadError
 
 
@@ -111,7 +111,7 @@ class ReadsValues(nn.Module):
 
 
 def test_a_model_is_too_large_before_all_of_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_name, "MOST_PARAMETERS", 1000)
+    monkeypatch.setattr(trying, "MOST_PARAMETERS", 1000)
     with pytest.raises(WorkloadError) as caught:
         first_that_runs("any", [ReadsValues], lambda model: [{}])
     assert "it has over 0 million parameters" in caught.value.cause
