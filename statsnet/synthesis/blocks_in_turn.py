@@ -20,11 +20,12 @@ from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.statistics import agree
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places
 from statsnet.synthesis.single_block import SEGMENTS, SingleBlock, run_in_turn, segment_name
 
 PASSES = 5
-"""Each block's operators have the median of so many times."""
+"""Each block's operators have the median of at most so many times: fewer if the first passes agree."""
 
 BETWEEN_LOOKS = 2
 """So many passes come between two looks at the reference network. Neighbours come and go within seconds."""
@@ -67,6 +68,8 @@ class BlocksInTurn:
             if number % BETWEEN_LOOKS == 0 and self._reference:
                 self._reference.look()
             timelines.append(self._machine.measure(profiled))
+            if agree([line.step_s for line in timelines]):
+                break
         reference_s = median(self._reference.latency_s[looked:]) if self._reference else None
         step = _Step(calls, timelines, self.device)
         measured = [step.block(place).of_one(block.in_a_row) for place, block in enumerate(blocks)]

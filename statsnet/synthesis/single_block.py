@@ -9,7 +9,7 @@ from torch import nn
 from torch.profiler import record_function
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import SIDE_INPUTS, laid_out, with_tuples
+from statsnet.blocks.base import SIDE_INPUTS, laid_out, numbers, with_tuples
 from statsnet.blocks.operator import Operator, spread
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.proxy.towers import Placed, follows_itself
@@ -51,7 +51,8 @@ class SingleBlock:
         if isinstance(one, Operator):
             self.source, self.x = one.samples(2)
         elif index_range is None:
-            self.source = torch.randn(tuple(one.shape), device=device, dtype=dtype)  # type: ignore[arg-type]
+            with torch.device(device):
+                self.source = numbers(*one.shape).to(dtype)  # type: ignore[misc, union-attr]
             self.x = self.source.clone().requires_grad_(self.training)
         else:
             (count, rows), skew = index_range, float(placed.config["skew"])
@@ -66,7 +67,8 @@ class SingleBlock:
             y = self.module(self._input())
         if not self.training:
             return
-        self.grad = laid_out(torch.randn_like(y) / y.numel() ** 0.5, one)
+        with torch.device(device):
+            self.grad = laid_out(numbers(*y.shape).to(y.dtype) / y.numel() ** 0.5, one)
         stepped = [p for name, p in self.module.named_parameters() if name.rpartition(".")[2] not in SIDE_INPUTS]
         if stepped and placed.optimizer:
             self.optimizer = make_optimizer(placed.optimizer, stepped, sparse=bool(config.get("sparse")))

@@ -172,9 +172,11 @@ def _preset(target: Target, preset: str | None) -> tuple[str | None, Mapping[str
 def _make(target: Target, keywords: Mapping[str, Value], seed: int, fake: FakeTensorMode | None) -> Made:
     import torch
 
+    from statsnet.workloads.drawing import drawn_in_part
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        with _faked(fake):
+        with _faked(fake) if fake else drawn_in_part():
             made = call(target, keywords)
             _give_sizes(target, made)
             return made

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from statsnet.measure.task import Context, Event
+from statsnet.profiling.timeline import Timeline, profile_step
 from statsnet.proxy.towers import Placed
-from statsnet.synthesis import tasks
+from statsnet.synthesis import blocks_in_turn, tasks
 from statsnet.synthesis.blocks_in_turn import BlocksInTurn
 from statsnet.synthesis.single_block import SingleBlock, in_a_row, run_in_turn
 from statsnet.synthesis.tasks import MeasureBlocks
@@ -109,3 +111,20 @@ def test_many_large_blocks_are_measured_in_parts(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tasks, "_measured", measured)
     found = MeasureBlocks(blocks=(WIDE, SQUARE), mode="inference", dtype="float32").run(Context())
     assert (len(found), parts) == (2, [1, 1, 0])
+
+
+@pytest.mark.parametrize(("durations_s", "passes"), [([3.0, 2.0, 2.0, 9.0], 3), ([1.0, 2.0, 3.0, 4.0, 5.0], 5)])
+def test_passes_end_when_their_times_agree(
+    monkeypatch: pytest.MonkeyPatch, durations_s: list[float], passes: int
+) -> None:
+    recorded: list[float] = []
+
+    def profile(*given: Any, **options: Any) -> Timeline:
+        line = profile_step(*given, **options)
+        recorded.append(durations_s[len(recorded)])
+        return replace(line, step_s=recorded[-1])
+
+    monkeypatch.setenv("STATSNET_PATIENCE_S", "0")
+    monkeypatch.setattr(blocks_in_turn, "profile_step", profile)
+    BlocksInTurn("cpu").measure(blocks("inference"))
+    assert len(recorded) == passes

@@ -1,0 +1,52 @@
+"""Random weights of large tensors, without minutes of drawing.
+
+One thread draws all random numbers, some hundred million a second, and truncated distributions draw several times. No
+time depends on the values, so only the first million is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+DRAWN = 1_000_003
+"""So many numbers of a tensor are drawn, and then repeated. A prime number, so that rows of a table differ."""
+
+
+@contextmanager
+def drawn_in_part() -> Iterator[None]:
+    """Inside the `with` block, the tensor methods `normal_` and `uniform_`, which all of torch's initialisers call,
+    fill a large tensor by repeating its first DRAWN numbers. A smaller tensor gets what it gets without it.
+
+    No dispatch mode: under one, TorchScript and the compiler behave otherwise than in a user's own program.
+    """
+    with ExitStack() as stack:
+        for name in ("normal_", "uniform_"):
+            stack.enter_context(patch.object(torch.Tensor, name, _in_part(getattr(torch.Tensor, name))))
+        yield
+
+
+def _in_part(draw: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def drawn(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if not _is_large(tensor):
+            return draw(tensor, *args, **kwargs)
+        with torch.no_grad():
+            flat = tensor.view(-1)
+            draw(flat[:DRAWN], *args, **kwargs)
+            for part in flat[DRAWN:].split(DRAWN):
+                part.copy_(flat[: len(part)])
+        return tensor
+
+    return drawn
+
+
+def _is_large(tensor: torch.Tensor) -> bool:
+    """Whether this is an ordinary tensor of more than DRAWN numbers, one after the other in memory, and needs no
+    gradient of its own values."""
+    is_ordinary = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    is_open = not (tensor.requires_grad and torch.is_grad_enabled())  # else torch refuses to fill it
+    return is_ordinary and is_open and tensor.device.type == "cpu" and tensor.numel() > DRAWN and tensor.is_contiguous()
