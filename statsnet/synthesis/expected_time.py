@@ -26,11 +26,14 @@ class Pace:
     solve_s: float = 4.0
     process_s: float = 4.0
 
-    def ahead(self, rounds: float, effort: Effort) -> dict[str, float]:
-        """What is expected of so many rounds and the confirmation after them."""
+    def ahead(self, rounds: float, effort: Effort, *, first: bool = False) -> dict[str, float]:
+        """What is expected of so many rounds, the `first` one among them or not, and the confirmation after them."""
+        processes = rounds * effort.round_processes
+        if first:
+            processes += effort.first_processes - effort.round_processes
         return {
             SOLVING: rounds * self.solve_s,
-            NETWORKS: rounds * effort.round_processes * self.process_s,
+            NETWORKS: processes * self.process_s,
             CONFIRMING: (effort.confirming or (0,))[0] * self.process_s,
         }
 
@@ -47,5 +50,5 @@ def expected_stages_s(*, foreign: int, members: int, effort: Effort) -> dict[str
         PROFILING: foreign * PROFILE_S,
         BLOCKS: effort.block_processes * (START_S + effort.candidates * BLOCK_S),
         TIMING: min(effort.retimed_s, 10.0 * members),
-        **Pace().ahead(likely_rounds(0, effort), effort),
+        **Pace().ahead(likely_rounds(0, effort), effort, first=True),
     }

@@ -67,7 +67,7 @@ def solve_in_rounds(
     may_choose_freely = known is None
     known, pace = known or Knowledge(costs=problem.costs), Pace()
     for number in range(effort.rounds):
-        setup.stages.expect(pace.ahead(likely_rounds(number, effort), effort))
+        setup.stages.expect(pace.ahead(likely_rounds(number, effort), effort, first=not known.trials))
         if known.trials and not setup.deadline.leaves(sum(pace.ahead(1, effort).values())):
             setup.note(f"the time was over after {plural(len(known.trials), 'network')}: another may fit better")
             break
