@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.local_search import JUMPS, local_search
 from statsnet.synthesis.phases import with_phases
 from statsnet.synthesis.problem import Problem, program_of
-from statsnet.synthesis.trials import Knowledge, Trial, enough
+from statsnet.synthesis.trials import LEAST_GAIN, Knowledge, Trial, gained_little
 from statsnet.units import plural
 
 FROM_CACHE_S = 0.2
@@ -41,6 +42,20 @@ RADIUS = (16, 1 / 4)
 more."""
 
 
+class Scope(Enum):
+    """What the next network is made of: any candidates; the best network with a few changes, also in its blocks' sizes;
+    or the best one with a few changes among blocks that were part of a network. The wider, the better a network there
+    may be, and the more surprises it brings."""
+
+    ALL = auto()
+    NEAR = auto()
+    SEEN = auto()
+
+    @property
+    def narrower(self) -> Scope:
+        return Scope.NEAR if self is Scope.ALL else Scope.SEEN
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The blocks of a network to be measured, and the costs that know them."""
@@ -56,15 +71,16 @@ def solve_in_rounds(
     """The best network, and an entry for each measured network. The best is measured once more (`confirmed`).
 
     Each round learns the blocks' times in place and, for the program's right-hand side, what belongs to no block, such
-    as the framework time that a network has beyond its blocks'. The first rounds choose freely. Later rounds make a few
-    changes to the best network so far, among blocks that were part of a network: a wholly new network would bring new
-    surprises. Networks that are already known (`known`) replace the first rounds. The rounds end with the effort's
-    (default: the bench's), when they have brought enough, or when another one and the confirmation would take longer
-    than the deadline leaves.
+    as the framework time that a network has beyond its blocks'. The first rounds choose freely, later ones near the
+    best network so far. If a round gains little while categories or kernel classes miss their bars, the next has a
+    narrower `Scope`. Networks that are already known (`known`) replace the first rounds. The rounds end with the
+    effort's (default: the bench's), with a good network, when none of the scopes promises or gains much, or when
+    another one and the confirmation would take longer than the deadline leaves.
     """
     setup = problem.bench.setup
     effort = effort or setup.effort
     may_choose_freely = known is None
+    scope = Scope.ALL if may_choose_freely else Scope.NEAR
     known, pace = known or Knowledge(costs=problem.costs), Pace()
     for number in range(effort.rounds):
         setup.stages.expect(pace.ahead(likely_rounds(number, effort), effort, first=not known.trials))
@@ -72,17 +88,19 @@ def solve_in_rounds(
             setup.note(f"the time was over after {plural(len(known.trials), 'network')}: another may fit better")
             break
         setup.report(Progress(stage=f"solving, round {number + 1}"))
-        free = number < effort.free_rounds and may_choose_freely
+        if scope is Scope.ALL and number >= effort.free_rounds:
+            scope = scope.narrower
         begin_s = setup.stages.clock()
         with setup.stages.stage(SOLVING, pace.solve_s):
             following = NextNetwork(problem=problem, known=known)
-            choice = following.free() if free else following.near_the_best()
+            choice = following.free() if scope is Scope.ALL else following.near_the_best(scope)
         solved_s = setup.stages.clock()
         known = replace(known, costs=choice.costs)
-        if any(choice.counts == t.counts for t in known.trials):  # nothing new would be learnt
-            if free:
-                continue
-            break
+        if following.promises_nothing(choice, scope):
+            if scope is Scope.SEEN:
+                break
+            scope = scope.narrower
+            continue
         processes = effort.round_processes if known.trials else effort.first_processes
         with setup.stages.stage(NETWORKS, processes * pace.process_s):
             try:
@@ -100,15 +118,26 @@ def solve_in_rounds(
         process_s = measuring_s / processes
         # What comes from the cache says nothing of how long the next network takes.
         pace = Pace(solve_s=solved_s - begin_s, process_s=process_s if process_s > FROM_CACHE_S else pace.process_s)
-        if number + 1 >= effort.least_rounds and enough(known.trials, problem, free=free):
+        if number + 1 < effort.least_rounds:
+            continue
+        if known.trials[-1].is_good(problem):
             break
-    best = known.best(problem)
-    assert best is not None, "the first round has measured one"
+        if gained_little(known.trials, problem):
+            if scope is Scope.SEEN or _best(known, problem).has_shares(problem):
+                break
+            scope = scope.narrower
+    best = _best(known, problem)
     history = tuple(t.round(number + 1, problem) for number, t in enumerate(known.trials))
     setup.stages.expect(pace.ahead(0, effort))
     with setup.stages.stage(CONFIRMING):
         measurement = confirmed(best, problem, known, effort, pace.process_s)
         return replace(best, measurement=measurement), history
+
+
+def _best(known: Knowledge, problem: Problem) -> Trial:
+    best = known.best(problem)
+    assert best is not None, "the first round has measured one"
+    return best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,14 +184,20 @@ class NextNetwork:
         )
         return Choice(counts=_counts(solution.counts, blocks), solution=solution, costs=costs)
 
-    def near_the_best(self) -> Choice:
+    def promises_nothing(self, choice: Choice, scope: Scope) -> bool:
+        """Whether the network was measured already, or all of its blocks were and it would hardly be better."""
+        trials, at = self.known.trials, (self.problem.rows, self.problem.budget_s)
+        if any(choice.counts == t.counts for t in trials):
+            return True
+        return scope is Scope.SEEN and choice.solution.error > (1 - LEAST_GAIN) * min(t.error(*at) for t in trials)
+
+    def near_the_best(self, scope: Scope) -> Choice:
         """A network that was not measured yet: the best one with a few changes, among blocks that were measured in a
-        network and its own blocks in other sizes."""
-        best = self.known.best(self.problem)
-        assert best is not None, "free rounds come first"
+        network and, unless the scope is SEEN, its own blocks in other sizes."""
+        best = _best(self.known, self.problem)
         own = self.known.costs.named(best.counts)
         seen = self.known.costs.seen()
-        costs, resized = self._resized(self.known.costs, own)
+        costs, resized = (self.known.costs, []) if scope is Scope.SEEN else self._resized(self.known.costs, own)
         blocks = _unique([*seen, *own, *resized])
         wanted = self.problem.rows.target - self._outside(best)
         program = self._program(costs, blocks, wanted)

@@ -111,19 +111,14 @@ class Knowledge:
         return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)
 
 
-def enough(trials: Sequence[Trial], problem: Problem, *, free: bool) -> bool:
-    """Whether another round would hardly bring more: the last network is good, or it gained less on the best one before
-    than LEAST_GAIN, or than two rounds differ by chance. If it was chosen freely (`free`), its blocks were mostly new,
-    and brought surprises: another round then changes the best network a little, unless its shares are good."""
+def gained_little(trials: Sequence[Trial], problem: Problem) -> bool:
+    """Whether the last network gained less on the best one before than LEAST_GAIN, or than two rounds differ by
+    chance."""
     *before, last = trials
-    if last.is_good(problem):
-        return True
     if not before:
         return False
     at = (problem.rows, problem.budget_s)
     best = min(t.error(*at) for t in before)
     known = [uncertainty for t in trials if (uncertainty := t.uncertainty(*at)) > 0]
     chance = math.sqrt(2) * (median(known) if known else 0.0)
-    if best - last.error(*at) > max(LEAST_GAIN * best, chance):
-        return False
-    return not free or min(trials, key=lambda t: t.error(*at)).has_shares(problem)
+    return best - last.error(*at) <= max(LEAST_GAIN * best, chance)

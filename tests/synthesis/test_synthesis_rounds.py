@@ -24,13 +24,14 @@ from synthesis_builders import (
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
+from statsnet.synthesis import rounds
 from statsnet.synthesis.bench import MeasuredBlocks
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Design, Problem
-from statsnet.synthesis.rounds import NextNetwork, build_and_measure, solve_in_rounds
-from statsnet.synthesis.trials import LEAST_GAIN, Knowledge, Trial, enough
+from statsnet.synthesis.rounds import Choice, NextNetwork, Scope, build_and_measure, solve_in_rounds
+from statsnet.synthesis.trials import LEAST_GAIN, Knowledge, Trial, gained_little
 
 
 def test_learning_in_place_brings_the_network_nearer() -> None:
@@ -186,33 +187,52 @@ def test_rounds_stop_when_one_gains_little(solved: Solved) -> None:
 
 
 @pytest.mark.parametrize(
-    ("errors", "uncertainty", "is_enough"),
+    ("errors", "uncertainty", "is_little"),
     [((2.0,), 0.1, False), ((2.0, 1.0), 0.1, False), ((2.0, 1.7), 0.1, False), ((2.0, 1.7), 0.3, True),
      ((2.0, 1.9), 0.0, True), ((1.0, 2.0), 0.0, True), ((2.0, 1.0, 1.5), 0.1, True)],
 )  # fmt: skip
-def test_a_round_that_gains_little_or_less_than_two_differ_by_chance_is_the_last(
-    errors: Sequence[float], uncertainty: float, is_enough: bool
+def test_a_round_gains_little_if_two_differ_as_much_by_chance(
+    errors: Sequence[float], uncertainty: float, is_little: bool
 ) -> None:
-    trials = [measured_trial(e, uncertainty) for e in errors]
-    assert enough(trials, small_problem(), free=False) is is_enough
+    trials: list[Any] = [SimpleNamespace(error=lambda *_, e=e: e, uncertainty=lambda *_: uncertainty) for e in errors]
+    assert gained_little(trials, small_problem()) is is_little
 
 
-def measured_trial(error: float, uncertainty: float = 0.0, *, has_shares: bool = False) -> Any:
-    return SimpleNamespace(
-        error=lambda *_: error,
-        uncertainty=lambda *_: uncertainty,
-        has_shares=lambda _: has_shares,
-        is_good=lambda _: False,
-    )
-
-
-@pytest.mark.parametrize("has_shares", [True, False])
-def test_after_a_free_round_that_gained_nothing_the_best_is_changed_a_little_unless_its_shares_are_good(
-    has_shares: bool,
+@pytest.mark.parametrize(("has_shares", "scopes"), [(True, []), (False, [Scope.NEAR, Scope.SEEN])])
+def test_after_a_round_that_gained_little_the_next_is_narrower_unless_shares_are_good(
+    has_shares: bool, scopes: list[Scope], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    best, last = measured_trial(1.0, has_shares=has_shares), measured_trial(2.0, has_shares=not has_shares)
-    assert enough([best, last], small_problem(), free=True) is has_shares
-    assert enough([best, last], small_problem(), free=False)
+    looked: list[Scope] = []
+    near = NextNetwork.near_the_best
+
+    def near_the_best(self: NextNetwork, scope: Scope) -> Choice:
+        looked.append(scope)
+        return near(self, scope)
+
+    monkeypatch.setattr(NextNetwork, "near_the_best", near_the_best)
+    monkeypatch.setattr(NextNetwork, "promises_nothing", lambda *_: False)
+    monkeypatch.setattr(rounds, "gained_little", lambda *_: True)
+    monkeypatch.setattr(Trial, "has_shares", lambda *_: has_shares)
+    monkeypatch.setattr(Trial, "is_good", lambda *_: False)
+    solve_in_rounds(small_problem())
+    assert looked == scopes
+
+
+def test_a_network_of_seen_blocks_must_promise_a_gain(solved: Solved) -> None:
+    _, best, _ = solved
+    problem = small_problem()
+    following = NextNetwork(problem=problem, known=Knowledge(costs=problem.costs, trials=(best,)))
+    error, name = best.error(problem.rows, BUDGET_S), next(iter(best.counts))
+    another = {**best.counts, name: best.counts[name] + 1}
+
+    def chosen(promised: float) -> Choice:
+        solution = replace(best.solution, error=promised)
+        return Choice(counts=another, solution=solution, costs=problem.costs)
+
+    assert following.promises_nothing(replace(chosen(0.0), counts=best.counts), Scope.ALL)
+    assert following.promises_nothing(chosen(0.95 * error), Scope.SEEN)
+    assert not following.promises_nothing(chosen(0.85 * error), Scope.SEEN)
+    assert not following.promises_nothing(chosen(0.95 * error), Scope.NEAR)
 
 
 def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> None:
