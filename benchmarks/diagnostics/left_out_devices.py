@@ -42,7 +42,7 @@ LEAST_KNOWN = 0.4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """How proxies are made: whether blocks have their own sizes first, and whether other devices and the risk of cut
-    sizes are rows. Blocks are resized where they are not, as the product does (synthesis/rounds.py)."""
+    sizes are rows. Blocks are resized where they are not, as the product does (synthesis/next_network.py)."""
 
     own_sizes: bool
     has_devices: bool

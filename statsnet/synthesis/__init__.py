@@ -14,7 +14,7 @@ The integer program and its solution
     problem, matched_characteristics, modelled_devices, elsewhere, integer_program,
     weighted_columns, local_search
 Build, measure, learn, and again
-    rounds, phases, confirming, trials, network_measurement, machine_speed, disturbances
+    rounds, next_network, chosen_network, phases, confirming, trials, network_measurement, machine_speed, disturbances
 The finished proxy
     synthesize, together, tower_purposes
 A search over designs, with Optuna

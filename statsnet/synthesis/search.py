@@ -19,10 +19,11 @@ from statsnet.proxy.spec import Proxy
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.synthesis.bench import Bench
+from statsnet.synthesis.chosen_network import build_and_measure
 from statsnet.synthesis.design_space import DESIGNS
 from statsnet.synthesis.expected_time import NETWORKS, SEARCH, SOLVING, Pace
+from statsnet.synthesis.next_network import NextNetwork
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest, for_design, prepare
-from statsnet.synthesis.rounds import NextNetwork, build_and_measure
 from statsnet.synthesis.search_identity import SearchIdentity
 from statsnet.synthesis.study import Claim, Heartbeat, Study, Tried
 from statsnet.synthesis.study_storage import StudyStorage

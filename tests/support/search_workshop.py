@@ -20,8 +20,8 @@ from synthesis_builders import SimulatedBench, mix_of, small_problem, small_sign
 
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis import search as searching
+from statsnet.synthesis.chosen_network import build_and_measure
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest
-from statsnet.synthesis.rounds import build_and_measure
 from statsnet.synthesis.search import SearchLimits, search
 from statsnet.synthesis.study import Heartbeat
 from statsnet.synthesis.study_storage import study_storage

@@ -23,7 +23,7 @@ from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Cluster, Memory, Motif, Signature
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import target_of
-from statsnet.synthesis import rounds
+from statsnet.synthesis import next_network
 from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, MeasuredOperators
@@ -140,7 +140,7 @@ def play(monkeypatch: pytest.MonkeyPatch, module: ModuleType, answer: Callable[[
 def few_jumps(patch: pytest.MonkeyPatch) -> None:
     """For tests of what is done with solutions, not of how good they are: most of a round is local search."""
     for name, few in (("FIRST_JUMPS", 3), ("JUMPS", 10), ("JUMPS_NEARBY", 40)):
-        patch.setattr(rounds, name, few)
+        patch.setattr(next_network, name, few)
 
 
 CLASSES = ("gemm|mkl", "activation|aten")

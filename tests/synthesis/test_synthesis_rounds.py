@@ -27,10 +27,12 @@ from statsnet.signatures.target import target_of
 from statsnet.synthesis import rounds
 from statsnet.synthesis.bench import MeasuredBlocks
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.chosen_network import build_and_measure
 from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.next_network import Choice, NextNetwork, Scope
 from statsnet.synthesis.problem import Design, Problem
-from statsnet.synthesis.rounds import Choice, NextNetwork, Scope, build_and_measure, solve_in_rounds
+from statsnet.synthesis.rounds import solve_in_rounds
 from statsnet.synthesis.trials import LEAST_GAIN, Knowledge, Trial, gained_little
 
 
@@ -97,7 +99,7 @@ def test_a_budget_that_nothing_fits_is_an_error_that_says_so(monkeypatch: pytest
     def none(program: Any, *_: Any, **__: Any) -> list[Any]:
         return [0 * program.upper]
 
-    monkeypatch.setattr("statsnet.synthesis.rounds.relaxation_starts", none)
+    monkeypatch.setattr("statsnet.synthesis.next_network.relaxation_starts", none)
     with pytest.raises(StatsNetError, match="no network fits"):
         solve_in_rounds(small_problem())
 
@@ -207,10 +209,10 @@ def test_after_a_round_that_gained_little_the_next_is_narrower_unless_shares_are
 
     def near_the_best(self: NextNetwork, scope: Scope) -> Choice:
         looked.append(scope)
-        return near(self, scope)
+        choice = near(self, scope)
+        return replace(choice, solution=replace(choice.solution, error=0.0))
 
     monkeypatch.setattr(NextNetwork, "near_the_best", near_the_best)
-    monkeypatch.setattr(NextNetwork, "promises_nothing", lambda *_: False)
     monkeypatch.setattr(rounds, "gained_little", lambda *_: True)
     monkeypatch.setattr(Trial, "has_shares", lambda *_: has_shares)
     monkeypatch.setattr(Trial, "is_good", lambda *_: False)
@@ -218,21 +220,20 @@ def test_after_a_round_that_gained_little_the_next_is_narrower_unless_shares_are
     assert looked == scopes
 
 
-def test_a_network_of_seen_blocks_must_promise_a_gain(solved: Solved) -> None:
+@pytest.mark.parametrize(
+    ("scope", "promised", "is_chosen"),
+    [(Scope.SEEN, 0.95, False), (Scope.SEEN, 0.85, True), (Scope.NEAR, 0.95, True)],
+)
+def test_a_network_of_seen_blocks_must_promise_a_gain(
+    scope: Scope, promised: float, is_chosen: bool, solved: Solved, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, best, _ = solved
-    problem = small_problem()
+    problem, name = small_problem(), next(iter(best.counts))
+    solution = replace(best.solution, error=promised * best.error(problem.rows, BUDGET_S))
+    choice = Choice(counts={**best.counts, name: best.counts[name] + 1}, solution=solution, costs=problem.costs)
+    monkeypatch.setattr(NextNetwork, "near_the_best", lambda *_: choice)
     following = NextNetwork(problem=problem, known=Knowledge(costs=problem.costs, trials=(best,)))
-    error, name = best.error(problem.rows, BUDGET_S), next(iter(best.counts))
-    another = {**best.counts, name: best.counts[name] + 1}
-
-    def chosen(promised: float) -> Choice:
-        solution = replace(best.solution, error=promised)
-        return Choice(counts=another, solution=solution, costs=problem.costs)
-
-    assert following.promises_nothing(replace(chosen(0.0), counts=best.counts), Scope.ALL)
-    assert following.promises_nothing(chosen(0.95 * error), Scope.SEEN)
-    assert not following.promises_nothing(chosen(0.85 * error), Scope.SEEN)
-    assert not following.promises_nothing(chosen(0.95 * error), Scope.NEAR)
+    assert (following.choose(scope) is choice) is is_chosen
 
 
 def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> None:
