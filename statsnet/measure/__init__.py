@@ -5,7 +5,9 @@ A task, and the process that runs it
 Limits on that process
     memory_watch, sandbox, end_with_parent
 How a step is timed
-    timing, timing_tasks, turns, cache_flush, runtimes, proxy_graph, graph_inputs, whole_layers, onnx_bags
+    timing, timing_tasks, turns, cache_flush, runtimes
+A graph for other runtimes
+    proxy_graph, graph_inputs, whole_layers, lacking_operators, onnx_translations, onnx_bags
 Many samples
     rounds, side_by_side, rounds_log, cache
 A quiet machine

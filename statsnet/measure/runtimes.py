@@ -22,12 +22,14 @@ from torch.utils._pytree import tree_leaves
 
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import UsageError, WorkloadError
-from statsnet.measure.onnx_bags import translations
+from statsnet.measure.lacking_operators import IN_ALL, IN_ONNX, rewritten
+from statsnet.measure.onnx_translations import translations
 from statsnet.measure.proxy_graph import graph_of
-from statsnet.measure.whole_layers import taken_apart
+from statsnet.measure.whole_layers import LAYERS
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.dtypes import dtype_name
+from statsnet.workloads.grouped_products import let_graphs_hold_them
 from statsnet.workloads.model_errors import describe, first_cause
 from statsnet.workloads.trees import shape_key
 
@@ -53,6 +55,7 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
 
 def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
     """The graph as an ONNX model with its weights in another file, as protobuf takes no more than 2 GB."""
+    program = rewritten(program, IN_ONNX)
     made = torch.onnx.export(program, dynamo=True, verbose=False, custom_translation_table=translations())
     assert made is not None
     made.save(path, external_data=True)
@@ -62,8 +65,9 @@ def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
 def _captured(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.export.ExportedProgram:
     # With gradients on, torch splits layers that it would otherwise run as one; and a proxy's blocks read their
     # input by reshaping and slicing, not by strides, which graphs do not know.
+    let_graphs_hold_them()
     with torch.enable_grad():
-        return taken_apart(torch.export.export(model, args, kwargs, strict=False))
+        return rewritten(torch.export.export(model, args, kwargs, strict=False), {**LAYERS, **IN_ALL})
 
 
 def _require(runtime: str, mode: str, dtype: str, device: str) -> None:
@@ -145,11 +149,10 @@ def _silent_openvino() -> Any:
 def _openvino(program: torch.export.ExportedProgram, *, precision: str) -> Program:
     openvino = _silent_openvino()
     try:
-        graph = openvino.convert_model(program)
-    except Exception:  # its reader of torch's graphs knows fewer operators than its reader of ONNX
+        return _compiled_openvino(openvino.convert_model(program), precision)
+    except Exception:  # its reader of torch's graphs knows other operators than that of ONNX, some of which no CPU runs
         with temporary_folder() as folder:
             return _compiled_openvino(saved_onnx(program, folder / "model.onnx"), precision)
-    return _compiled_openvino(graph, precision)
 
 
 def _compiled_openvino(graph: Any, precision: str) -> Program:

@@ -12,16 +12,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.export import ExportedProgram
 
 OF_KEYS = 1
 """The `mask_type` of a mask of each sequence's keys; others are of scores."""
-
-
-def taken_apart(program: ExportedProgram) -> ExportedProgram:
-    """The same program; where such operators are in it, in their parts."""
-    held = {node.target for node in program.graph.nodes} & LAYERS.keys()
-    return program.run_decompositions({target: LAYERS[target] for target in held}) if held else program
 
 
 def multi_head_attention(
@@ -40,7 +33,10 @@ def multi_head_attention(
     mask_type: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """As `aten._native_multi_head_attention`, of tensors [sequences, positions, width], by what a model's graph holds
-    in its place. If `need_weights`, the second result is the weights."""
+    in its place. If `need_weights`, the second result is the weights.
+
+    Of a sequence whose keys are all masked, the operator gives NaN. A model's graph gives numbers, and so does this.
+    """
     q = query.transpose(0, 1)
     k = q if key is query else key.transpose(0, 1)
     v = k if value is key else value.transpose(0, 1)

@@ -13,6 +13,8 @@ What steps change, put back
     renewal, held_state, outside_state, snapshots
 Counted without memory
     fakes, compressed_fakes
+In graphs
+    grouped_products
 Operators by themselves
     torch_operators, found_values
 """

@@ -22,6 +22,7 @@ from statsnet.workloads.compressed_fakes import (
     is_compressed,
     with_stored_elements,
 )
+from statsnet.workloads.grouped_products import empty_product
 from statsnet.workloads.torch_operators import find_overload
 
 
@@ -170,17 +171,8 @@ def _embedding_bag_backward(grad: torch.Tensor, indices: torch.Tensor, *settings
     return _sparse(indices.reshape(1, -1), values, torch.Size((rows, grad.shape[1])), is_coalesced=False)
 
 
-def _grouped_mm(
-    a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor | None = None, bias: Any = None, out_dtype: Any = None
-) -> torch.Tensor | None:
-    """torch's rule (2.13) knows bfloat16 alone; a CPU runs the other dtypes, too."""
-    if a.dtype is torch.bfloat16:
-        return None
-    *batch, rows, _ = a.shape
-    groups = batch if b.dim() == 3 else []  # the others split the rows of one result
-    if ends is not None and a.dim() == b.dim() == 2:
-        groups = [ends.shape[0]]
-    return a.new_empty((*groups, rows, b.shape[-1]), dtype=out_dtype)
+def _grouped_mm(a: torch.Tensor, *rest: Any, **options: Any) -> torch.Tensor | None:
+    return None if a.dtype is torch.bfloat16 else empty_product(a, *rest, **options)
 
 
 def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, *, is_coalesced: bool) -> torch.Tensor:

@@ -192,6 +192,9 @@ def convert_module(setting: Setting, module: Any) -> Any:
 
         module = module.to(memory_format=torch.channels_last)
     if "compile" in setting.in_process:
+        from statsnet.workloads.grouped_products import let_graphs_hold_them
+
+        let_graphs_hold_them()
         module.compile(backend=setting.in_process["compile"])
     return module
 

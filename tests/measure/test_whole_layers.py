@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from statsnet.measure.lacking_operators import rewritten
 from statsnet.measure.runtimes import saved_onnx
-from statsnet.measure.whole_layers import LAYERS, taken_apart
+from statsnet.measure.whole_layers import LAYERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
 
@@ -68,7 +69,7 @@ def test_its_parts_compute_the_same(case: str) -> None:
     inputs = tuple(torch.randn(SEQUENCES, POSITIONS, WIDTH) for _ in range(3 if isinstance(model, Attention) else 1))
     with torch.no_grad():
         expected = model(*inputs)
-    program = taken_apart(torch.export.export(model, inputs))
+    program = rewritten(torch.export.export(model, inputs), LAYERS)
     assert not {node.target for node in program.graph.nodes} & LAYERS.keys()
     torch.testing.assert_close(program.module()(*inputs), expected)
 
@@ -79,18 +80,31 @@ def test_other_operators_stay_whole() -> None:
             return nn.functional.gelu(super().forward(query, key, value)).unflatten(-1, (4, 4))
 
     x = torch.randn(SEQUENCES, POSITIONS, WIDTH)
-    held = {str(n.target) for n in taken_apart(torch.export.export(Model(None, None), (x, x, x))).graph.nodes}
+    held = {str(n.target) for n in rewritten(torch.export.export(Model(None, None), (x, x, x)), LAYERS).graph.nodes}
     assert {"aten.gelu.default", "aten.linear.default", "aten.scaled_dot_product_attention.default"} <= held
     plain = torch.export.export(nn.Linear(4, 4), (torch.randn(2, 4),))
-    assert taken_apart(plain) is plain
+    assert rewritten(plain, LAYERS) is plain
 
 
 def test_onnxruntime_runs_what_was_taken_apart(tmp_path: Any) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     model, x = Layer(True, False).eval(), torch.randn(SEQUENCES, POSITIONS, WIDTH)
-    path = saved_onnx(taken_apart(torch.export.export(model, (x,))), tmp_path / "model.onnx")
+    path = saved_onnx(rewritten(torch.export.export(model, (x,)), LAYERS), tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(path)
     (made,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     with torch.no_grad():
         torch.testing.assert_close(torch.from_numpy(made), model(x), atol=1e-5, rtol=1e-5)
+
+
+def test_a_sequence_without_keys_is_what_the_module_s_own_graph_makes_of_it() -> None:
+    """The operator itself gives NaN."""
+    mask = torch.zeros(SEQUENCES, POSITIONS, dtype=torch.bool)
+    mask[1] = True
+    model, x = Layer(False, False, mask, 1).eval(), torch.randn(SEQUENCES, POSITIONS, WIDTH)
+    with torch.no_grad():
+        assert model(x)[1].isnan().all()
+    made = rewritten(torch.export.export(model, (x,)), LAYERS).module()(x)
+    in_module = nn.TransformerEncoderLayer(WIDTH, HEADS, 32, batch_first=True)
+    in_module.load_state_dict(model.layer.state_dict())
+    torch.testing.assert_close(made, in_module.eval()(x, src_key_padding_mask=mask))

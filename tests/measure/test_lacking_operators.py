@@ -1,0 +1,73 @@
+"""Operators that other runtimes lack: there, too, they give what they give in torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lacking_models
+import numpy as np
+import pytest
+import torch
+
+from statsnet.measure.lacking_operators import running_product
+from statsnet.measure.runtimes import exported_workload, saved_onnx
+from statsnet.workloads import build, make_step
+from statsnet.workloads.grouped_products import GROUPED, let_graphs_hold_them
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
+
+
+def needs_grouped(case: str) -> None:
+    if GROUPED is None and ("experts" in case or "each" in case):
+        pytest.skip("this torch has no such operator")
+
+
+@pytest.mark.parametrize("case", lacking_models.CASES)
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_it_gives_what_it_gives_in_torch(runtime: str, case: str) -> None:
+    pytest.importorskip(runtime)
+    needs_grouped(case)
+    built = build(f"{lacking_models.__file__}:make", mode="inference", overrides={"case": case})
+    result = exported_workload(runtime, built)()
+    (output,) = result.values() if hasattr(result, "values") else result
+    found = output.numpy() if hasattr(output, "numpy") else np.asarray(output)
+    np.testing.assert_allclose(found, make_step(built)(0).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 8])
+def test_a_running_product_is_torch_s_at_any_length(length: int) -> None:
+    x = torch.randn(2, length, dtype=torch.float64)
+    torch.testing.assert_close(running_product(x, 1), x.cumprod(1))
+    torch.testing.assert_close(running_product(x[0].int(), -1, dtype=torch.float32), x[0].int().cumprod(0).float())
+
+
+@pytest.mark.skipif(GROUPED is None, reason="this torch has no such operator")
+def test_experts_are_one_product_each(tmp_path: Path) -> None:
+    """And rows behind the last group are 0, also as transformers has them."""
+    onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    pytest.importorskip("transformers.integrations.moe")
+    operators = [GROUPED, torch.ops.transformers.grouped_mm_fallback.default]
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any, weight: Any, ends: Any) -> Any:
+            return [operator(n * x, weight, ends) for n, operator in enumerate(operators, 1)]
+
+    let_graphs_hold_them()
+    given = torch.randn(9, 8), torch.randn(3, 8, 4), torch.tensor([4, 4, 7], dtype=torch.int32)
+    path = saved_onnx(torch.export.export(Model(), given, strict=False), tmp_path / "model.onnx")
+    assert [node.op_type for node in onnx.load(path).graph.node].count("MatMul") == 2 * 3
+    session = onnxruntime.InferenceSession(path)
+    made = session.run(None, {i.name: x.numpy() for i, x in zip(session.get_inputs(), given, strict=True)})
+    expected = torch.cat([given[0][:4] @ given[1][0], given[0][4:7] @ given[1][2], torch.zeros(2, 4)])
+    for n, y in enumerate(made, 1):
+        np.testing.assert_allclose(y, n * expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(GROUPED is None, reason="this torch has no such operator")
+def test_experts_compile_in_float32() -> None:
+    x, weight, ends = torch.randn(9, 8), torch.randn(3, 8, 4), torch.tensor([4, 4, 9], dtype=torch.int32)
+    let_graphs_hold_them()
+    with torch.no_grad():
+        made = torch.compile(lambda x: GROUPED(x, weight, ends), backend="aot_eager", fullgraph=True)(x)
+    torch.testing.assert_close(made, GROUPED(x, weight, ends))
