@@ -188,7 +188,10 @@ def _iree(program: torch.export.ExportedProgram) -> Program:
         if imported.returncode:
             raise RuntimeError((imported.stderr.strip() or "the import failed").splitlines()[-1])
         host = "--iree-llvmcpu-target-cpu=host"
-        binary = compiler.compile_file(str(graph), target_backends=["llvm-cpu"], extra_args=[host])
+        try:
+            binary = compiler.compile_file(str(graph), target_backends=["llvm-cpu"], extra_args=[host])
+        except compiler.CompilerToolError as error:  # its first line says only that there is an error
+            raise RuntimeError(_first_error(str(error))) from None
         index = runtime.ParameterIndex()
         if weights.exists():
             index.load(str(weights), readable=True, mmap=False)
@@ -211,6 +214,11 @@ def _iree(program: torch.export.ExportedProgram) -> Program:
         return made if isinstance(made, tuple) else (made,)
 
     return run
+
+
+def _first_error(told: str) -> str:
+    """The first error of a compiler that names each as `FILE:LINE:COLUMN: error: WHAT`."""
+    return next((what for line in told.splitlines() if (what := line.partition("error: ")[2])), told.strip())
 
 
 RUNTIMES: dict[str, Callable[[torch.export.ExportedProgram], Program]] = {

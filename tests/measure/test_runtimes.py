@@ -80,6 +80,15 @@ def from_end():
     return FromEnd(), (torch.randn(9, 3), torch.tensor([8, 1, 8, 8, 3]))
 
 
+class Reflected(nn.Module):
+    def forward(self, x):
+        return nn.functional.pad(x, (2, 1, 2, 1), mode="reflect").sort()[0]
+
+
+def reflected():
+    return Reflected(), torch.randn(1, 2, 6, 7)
+
+
 def layer():
     return nn.Linear(300, 5), (torch.randn(2, 300),)
 
@@ -212,3 +221,10 @@ def test_onnxruntime_tells_its_makers_nothing_unless_its_user_wants(monkeypatch:
     assert child_environment()["ORT_DISABLE_TELEMETRY"] == "1"
     monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
     assert child_environment()["ORT_DISABLE_TELEMETRY"] == "0"
+
+
+def test_what_iree_cannot_compile_is_named(factory: str) -> None:
+    pytest.importorskip("iree.runtime")
+    with pytest.raises(WorkloadError) as raised:
+        exported_workload("iree", build(f"{factory}:reflected", mode="inference"))
+    assert raised.value.cause is not None and "LLVM Translation failed" in raised.value.cause
