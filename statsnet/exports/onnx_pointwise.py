@@ -48,15 +48,16 @@ def _gelu(piece: Piece) -> None:
     unary("Gelu", approximate="tanh" if tanh else "none")(piece)
 
 
-def _gated(*ops: str) -> Rule:
-    """x times what some operators make of it. ONNX has Mish, but not each runtime, which then has no time of it."""
+def _gated(*ops: str, **of_first: Any) -> Rule:
+    """x times what some operators make of it. ONNX has Mish and HardSwish, but not each runtime, which then has no time
+    of them."""
 
     def rule(piece: Piece) -> None:
         x = piece.tensor(0)
         given = gate = piece.of("input", x)
-        for op in ops:
+        for number, op in enumerate(ops):
             before, gate = gate, piece.of("hidden", x)
-            piece.node(op, (before,), (gate,))
+            piece.node(op, (before,), (gate,), **({} if number else of_first))
         piece.node("Mul", (given, gate), (piece.of("output", x),))
 
     return rule
@@ -154,6 +155,8 @@ def _prelu(piece: Piece) -> None:
     piece.node("PRelu", (piece.of("input", x), piece.of("weight", slope)), (piece.of("output", x),))
 
 
+_HARD: dict[str, Any] = {"alpha": 1 / 6, "beta": 0.5}
+
 POINTWISE: dict[str, Rule] = {
     "relu": unary("Relu"), "sigmoid": unary("Sigmoid"), "tanh": unary("Tanh"), "gelu": _gelu,
     "mish": _gated("Softplus", "Tanh"),
@@ -163,7 +166,7 @@ POINTWISE: dict[str, Rule] = {
     "rsqrt": steps(("Sqrt", {}), ("Reciprocal", {})),
     "softplus": unary("Softplus"), "elu": _elu, "celu": _with_alpha("Celu", 1.0),
     "leaky_relu": _with_alpha("LeakyRelu", 0.01),
-    "hardswish": unary("HardSwish"), "hardsigmoid": unary("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "hardswish": _gated("HardSigmoid", **_HARD), "hardsigmoid": unary("HardSigmoid", **_HARD),
     "silu": _gated("Sigmoid"), "glu": _glu, "_prelu_kernel": _prelu,
     **dict.fromkeys(("clamp", "clamp_min"), lambda piece: _bounded(piece, piece.argument(1), piece.argument(2))),
     "clamp_max": lambda piece: _bounded(piece, None, piece.argument(1)),
