@@ -274,6 +274,13 @@ def test_zigzag_counts_each_layer_as_often_as_it_repeats(tmp_path: Path) -> None
     assert cycles[0] >= 64 * 32 * 16 / 32**2 and cycles[1] == 2 * cycles[0]
 
 
+def test_zigzag_counts_a_layer_that_fits_an_array_as_a_whole(tmp_path: Path) -> None:
+    """As the products of one row do that attention and experts have."""
+    python = simulators_python("zigzag")
+    write(export(OnnxShapes(), manifest_of_signature(signature(mm(1, 32, 32)), "one")), tmp_path)
+    assert zigzag_cycles(python, tmp_path, "tpu_like") >= 1
+
+
 def test_what_onnxruntime_refuses_is_said(tmp_path: Path) -> None:
     """It has no convolutions of 64 bits on CPUs, nor bounds of 0 for integers, but has products of both."""
     onnxruntime = pytest.importorskip("onnxruntime")
