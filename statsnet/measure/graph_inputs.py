@@ -19,36 +19,33 @@ OF_WEIGHTS = frozenset({"convolution", "gemm", "recurrent", "embedding", "normal
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a tensor lies in memory: `stored` are the lengths of its axes there, from the outermost to the innermost, 1
-    where one is expanded; `order` puts them in the tensor's order.
+    """How a tensor lies in memory: `order` puts the axes there, from the outermost to the innermost, into the tensor's.
 
     A runtime takes in arrays without gaps. So a slice is handed over as if it were a tensor of its own, as a model
-    slices once what several operators read. What is expanded or transposed in torch becomes so in the graph.
+    slices once what several operators read. What is expanded or transposed in torch becomes so in the graph. Nothing is
+    reshaped there: OpenVINO does not know the shapes of a model's inputs, and would know those of a proxy.
     """
 
     shape: tuple[int, ...]
-    stored: tuple[int, ...]
     order: tuple[int, ...]
 
     @classmethod
     def of(cls, x: Tensor) -> Layout:
-        lengths = [1 if stride == 0 else n for n, stride in zip(x.shape, x.stride(), strict=True)]
-        moving = [axis for axis, n in enumerate(lengths) if n > 1]
+        moving = [axis for axis, (n, stride) in enumerate(zip(x.shape, x.stride(), strict=True)) if n > 1 and stride]
         in_memory = list(range(x.dim()))
         for place, axis in zip(moving, sorted(moving, key=lambda axis: x.stride()[axis], reverse=True), strict=True):
             in_memory[place] = axis
         order = [in_memory.index(axis) for axis in range(x.dim())]
-        return cls(tuple(x.shape), tuple(lengths[axis] for axis in in_memory), tuple(order))
+        return cls(tuple(x.shape), tuple(order))
 
     def handed(self, x: Tensor) -> Tensor:
         """What comes in for `x`."""
         once = x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.stride())]
         in_memory = sorted(range(x.dim()), key=lambda axis: self.order[axis])
-        return once.permute(in_memory).flatten().contiguous()
+        return once.permute(in_memory).contiguous()
 
     def taken(self, x: Tensor) -> Tensor:
         """What the graph reads, of what came in."""
-        x = x.view(self.stored)
         if self.order != tuple(range(len(self.order))):
             x = x.permute(self.order)
         return x if x.shape == self.shape else x.expand(self.shape)

@@ -154,7 +154,7 @@ def check_onnx(built: BuiltWorkload, path: Path) -> None:
 
 
 def outputs(result: Any) -> list[Any]:
-    values = list(result.values()) if hasattr(result, "values") else list(result)
+    values = [t.data for t in result.output_tensors] if hasattr(result, "output_tensors") else list(result)
     return [value.numpy() if hasattr(value, "numpy") else value for value in values]
 
 
