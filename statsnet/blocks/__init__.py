@@ -7,7 +7,7 @@ Products
 One pass over the elements
     pointwise, normalization, softmax, pooling, resample
 Looked up and moved
-    embedding, zipf, rearrange, scatter
+    embedding, zipf, rearrange, comparison, scatter
 An optimizer's work alone
     parameters
 Any pure operator of ATen
@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from statsnet.blocks.attention import AttentionKind
 from statsnet.blocks.base import BlockKind, Config
+from statsnet.blocks.comparison import ComparisonKind
 from statsnet.blocks.conv import ConvKind
 from statsnet.blocks.conv_chain import ConvChainKind
 from statsnet.blocks.deconv import DeconvKind
@@ -45,8 +46,8 @@ KINDS: dict[str, BlockKind] = {
     for kind in (
         ParametersKind(), ConvKind(), ConvChainKind(), DeconvKind(), LinearKind(), MatMulKind(), AttentionKind(),
         RecurrentKind(), EmbeddingKind(), EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), ResizeKind(),
-        SampleKind(), PadKind(), TransposeKind(), ConcatKind(), GatherKind(), ScatterAddKind(), ReduceKind(),
-        TopKKind(), PointwiseKind(), OperatorKind(),
+        SampleKind(), PadKind(), TransposeKind(), ConcatKind(), ComparisonKind(), GatherKind(), ScatterAddKind(),
+        ReduceKind(), TopKKind(), PointwiseKind(), OperatorKind(),
     )
 }  # fmt: skip
 """In order of preference: the first kind that recognises a motif's first operator takes it."""
@@ -65,7 +66,7 @@ def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) 
 
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
     """All blocks that may stand for a motif: first the one that `recognise` finds; then, if the motif may be a step of
-    a recurrent layer, such a layer."""
+    a recurrent layer or of a comparison, such a block."""
     if _is_empty(motif):
         return []
     read = [_recognised(motif), *((name, _said(kind.from_step, motif)) for name, kind in KINDS.items())]

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from statsnet.blocks import KINDS, Config, asked, readings, recognise
+from statsnet.blocks.comparison import ComparisonKind
 from statsnet.blocks.conv_chain import ConvChainKind
 from statsnet.blocks.embedding import EmbeddingBagKind
 from statsnet.blocks.parameters import ParametersKind
@@ -29,6 +30,7 @@ from statsnet.workloads.optimizers import SETTINGS
 
 BAG = EmbeddingBagKind()
 CHAIN = ConvChainKind()
+COMPARISON = ComparisonKind()
 PARAMETERS = ParametersKind()
 
 Gradient = tuple[str, tuple[int, ...]]
@@ -88,6 +90,8 @@ def _motifs(target: Target) -> list[Source]:
             for kind, config in readings(run):  # type: ignore[arg-type]
                 if target.may_leave_torch:
                     config = _as_in_graphs(kind, config, run[-1], masks)
+                elif kind == COMPARISON.name:
+                    continue
                 rules = KINDS[kind]
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)

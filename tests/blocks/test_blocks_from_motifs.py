@@ -354,3 +354,37 @@ def test_what_is_spread_over_a_larger_operand_is_another_blocks_work() -> None:
     config = KINDS["pointwise"].from_motif([relu, add])
     assert config == {"shape": (8,), "functions": ("relu",)}
     assert KINDS["pointwise"].scaled(config, 2) == {"shape": (4,), "functions": ("relu",)}
+
+
+def attended(vectors: Tensor) -> Tensor:
+    """DIN's pairs of a candidate and each item of a history."""
+    query, keys = vectors[:, 0], vectors[:, 1:]
+    queries = query[:, None, :].expand_as(keys)
+    return torch.cat([queries, keys, queries - keys, queries * keys], dim=-1)
+
+
+def test_a_concatenation_beside_a_vector_may_be_a_comparison(motifs: Motifs) -> None:
+    """Its block runs the same operators again, on tensors of the same strides."""
+    vectors = r(3, 6, 8)
+    found = [read for motif in motifs(lambda: attended(vectors)) for read in readings(motif) if read[0] == "comparison"]
+    assert found == [("comparison", {"batch": 3, "items": 5, "width": 8, "functions": ("sub", "mul")})]
+    block = KINDS["comparison"].build(found[0][1])
+    torch.testing.assert_close(block(vectors), attended(vectors))
+    again, once = (sorted((c.op, str(c.args)) for m in motifs(run) for c in m)
+                   for run in (lambda: block(vectors), lambda: attended(vectors)))  # fmt: skip
+    assert again == once
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        lambda v: [v[:, 0, None].expand_as(v[:, 1:]), v[:, 1:]],
+        lambda v: [v[:, 1:], v[:, 0, None].expand_as(v[:, 1:]), r(3, 5, 8), r(3, 5, 8)],
+        lambda v: [v[:, :5], v[:, 1:], r(3, 5, 8), r(3, 5, 8)],
+    ],
+)
+def test_other_concatenations_are_none(pieces: Callable[[Tensor], list[Tensor]], motifs: Motifs) -> None:
+    given = pieces(r(3, 6, 8))
+    kinds = [kind for motif in motifs(lambda: torch.cat(given, -1)) for kind, _ in readings(motif)]
+    assert "concat" in kinds
+    assert "comparison" not in kinds

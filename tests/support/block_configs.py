@@ -132,6 +132,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     ],
     "transpose": [{"shape": (8, 3, 4), "order": (0, 2, 1)}, {"shape": (8, 6), "order": (1, 0)}],
     "concat": [{"shape": (8, 6), "axis": 1, "pieces": 4}, {"shape": (8, 6, 2), "axis": 2, "pieces": 2}],
+    "comparison": [{"batch": 8, "items": 3, "width": 4, "functions": ("sub", "mul")}],
     "gather": [
         {"shape": (8, 9), "axis": 1, "count": 4},
         {"shape": (8, 9, 4), "axis": 1, "count": 12, "subscript": True},

@@ -85,6 +85,7 @@ SMALL: list[tuple[str, dict[str, Any], int]] = [
     ("pad", {**MAPS, "pads": (1, 1, 0, 2)}, 1),
     ("transpose", {"shape": (8, 16), "order": (1, 0)}, 1),
     ("concat", {"shape": (8, 16), "axis": 1, "pieces": 3}, 1),
+    ("comparison", {"batch": 4, "items": 7, "width": 4, "functions": ("sub", "mul")}, 1),
     ("gather", {"shape": (8, 16), "axis": 1, "count": 8}, 1),
     ("scatter_add", {"shape": (8, 16), "rows": 4}, 1),
     ("reduce", {"function": "sum", "shape": (8, 16), "axes": (1,)}, 1),

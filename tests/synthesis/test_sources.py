@@ -241,3 +241,17 @@ def test_a_mask_that_torch_makes_of_booleans_is_one_of_booleans(
     (found,) = [s for s in sources(target_of(signature)) if s.kind == "attention"]
     assert found.config["mask"] == (2, 1, 8, 8)
     assert found.config.get("boolean", False) == boolean
+
+
+@pytest.mark.parametrize(("mode", "kinds"), [("inference", {"concat", "comparison"}), ("training", {"concat"})])
+def test_a_concatenation_is_also_tried_with_what_it_reads(mode: str, kinds: set[str]) -> None:
+    """Of one vector, expanded over five others, these five, and two results of both."""
+    one, others = tensor(3, 5, 8, strides=[48, 0, 1]), tensor(3, 5, 8, strides=[48, 8, 1])
+    pieces = {"tensors": [one, others, tensor(3, 5, 8), tensor(3, 5, 8)]}
+    signature = small_signature(
+        mode=mode,
+        clusters=(cluster("aten.cat.default", "forward", (pieces, -1), 3, 5, 32),),
+        measurements=(measured((0.001,), ("k",)),),
+        motifs=(Motif(clusters=(0,), count=1.0),),
+    )
+    assert {s.kind for s in sources(target_of(signature))} == kinds
