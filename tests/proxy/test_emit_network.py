@@ -27,7 +27,7 @@ MAIN_OPERATOR = {
     "pool": "max_pool2d_with_indices", "transpose": "clone", "concat": "cat", "gather": "index_select",
     "reduce": "sum", "topk": "topk", "pointwise": "tanh", "deconv": "convolution", "GRU": "sub",
     "resize": "upsample_bilinear2d", "sample": "grid_sampler_2d", "pad": "constant_pad_nd",
-    "scatter_add": "scatter_add_", "conv_chain": "convolution",
+    "scatter_add": "scatter_add_", "conv_chain": "convolution", "comparison": "cat",
 }  # fmt: skip
 
 
