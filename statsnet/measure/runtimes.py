@@ -80,7 +80,7 @@ def _require(runtime: str, mode: str, dtype: str, device: str) -> None:
 
 
 def _exported_step(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[], Any]:
-    """A step that takes the inputs in turn. Each set of shapes is exported separately, with fixed shapes."""
+    """A step that takes the inputs in turn. Each set of shapes is exported separately."""
     programs: dict[tuple[Any, ...], Program] = {}
     runs: list[Callable[[], Any]] = []
     array_of: dict[Tensor, Any] = {}  # what stays from step to step is one array, which is handed over once
@@ -169,7 +169,7 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
         },
     )
     request = compiled.create_infer_request()
-    given: dict[int, Any] = {}
+    given: dict[int, tuple[Any, Any]] = {}  # by id: the array, which so keeps it, and the tensor that shares its memory
     held: list[Any] = [None] * len(compiled.inputs)
 
     def run(arrays: Arrays) -> Any:
@@ -178,8 +178,8 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
         for place, array in enumerate(arrays):
             if held[place] is not array:
                 if id(array) not in given:
-                    given[id(array)] = openvino.Tensor(np.asarray(array, order="C"), shared_memory=True)
-                request.set_input_tensor(place, given[id(array)])
+                    given[id(array)] = array, openvino.Tensor(np.asarray(array, order="C"), shared_memory=True)
+                request.set_input_tensor(place, given[id(array)][1])
                 held[place] = array
         request.start_async()
         request.wait()
