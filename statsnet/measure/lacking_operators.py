@@ -1,7 +1,8 @@
 """Operators that other runtimes lack or get wrong, in others that they have. The same numbers, but for rounding.
 
-Each reads and multiplies about as much as torch's own kernel, so that what is timed is what somebody would deploy. A
-running product takes a pass over its tensor for each doubling of the axis, where torch takes one.
+Most read and multiply about as much as torch's own kernel, so that what is timed is what somebody would deploy. Not so
+a running product, which takes a pass over its tensor for each doubling of the axis where torch takes one; distances of
+few rows or another power than 2, which make all gaps in memory; and pools of uneven windows, which are dense products.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def _means(given: int, made: int, like: Tensor) -> Tensor:
 
 def running_product(x: Tensor, axis: int, *, dtype: torch.dtype | None = None) -> Tensor:
     """As `aten.cumprod`: each pass takes in twice as many of the elements before."""
+    if dtype is None and not (x.is_floating_point() or x.is_complex()):
+        dtype = torch.int64  # as torch has it, for products grow
     x = x if dtype is None else x.to(dtype)
     length, step = x.shape[axis] if x.dim() else 1, 1
     while step < length:
@@ -74,7 +77,9 @@ def distances(a: Tensor, b: Tensor, power: float = 2.0, way: int | None = None) 
         return gaps.sum(-1)
     if power == 2:
         return gaps.square().sum(-1).sqrt()
-    return gaps.amax(-1) if math.isinf(power) else gaps.pow(power).sum(-1).pow(1 / power)
+    if math.isinf(power) and gaps.shape[-1]:
+        return gaps.amax(-1)
+    return gaps.sum(-1) if math.isinf(power) else gaps.pow(power).sum(-1).pow(1 / power)
 
 
 IN_ALL: dict[Any, Callable[..., Any]] = {

@@ -31,8 +31,11 @@ def grouped_product(a: Any, b: Any, ends: Any = None, bias: Any = None, out_dtyp
     One product for each group, as torch and transformers compute it on CPUs. A single node that multiplies each row by
     a matrix of its own would read as many matrices as there are rows.
 
-    Raises NotImplementedError for groups that lie otherwise: backward passes alone have those.
+    Raises NotImplementedError for groups that lie otherwise, which backward passes alone have; and for a bias or
+    another dtype of the result.
     """
+    if bias is not None or out_dtype is not None:
+        raise NotImplementedError("a bias or another dtype of the result")
     op = _nodes()
     if ends is None:
         return op.MatMul(a, b)

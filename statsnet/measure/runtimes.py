@@ -175,6 +175,12 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
     def run(arrays: Arrays) -> Any:
         """The request, which holds the outputs. What stays from step to step is handed over once. A proxy has many more
         inputs and outputs than a model: for 64 of either, `request.infer` takes a millisecond longer than this."""
+        if len(arrays) != len(held):
+            raise WorkloadError(
+                "OpenVINO takes other inputs than the model",
+                cause=f"the model is given {len(arrays)} tensors, its graph in OpenVINO has {len(held)}",
+                hint="give the model no tensor twice",
+            )
         for place, array in enumerate(arrays):
             if held[place] is not array:
                 if id(array) not in given:

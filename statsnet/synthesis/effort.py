@@ -15,9 +15,9 @@ class Effort:
     rounds: int
     """Most networks that are solved for, built and measured."""
     least_rounds: int
-    """From this round on, the rounds stop when the fit is good enough or a round gained little."""
+    """From this round on, they stop when the fit is good, or when a round gained little and none may choose less."""
     free_rounds: int
-    """So many rounds choose from all candidates; later ones change the best network a little."""
+    """At most so many rounds choose from all candidates; later ones change the best network a little."""
     first_processes: int
     """Processes that measure the first network. It is there to learn from, and seldom is the best."""
     round_processes: int

@@ -67,8 +67,9 @@ class NextNetwork:
         trials, at = self.known.trials, (self.problem.rows, self.problem.budget_s)
         if any(choice.counts == t.counts for t in trials):
             return None
-        if scope is Scope.SEEN and choice.solution.error > (1 - LEAST_GAIN) * min(t.error(*at) for t in trials):
-            return None
+        if scope is Scope.SEEN:
+            error = min(t.error_in_budget(*at) for t in trials)
+            return choice if choice.solution.error <= (1 - LEAST_GAIN) * error else None
         return choice
 
     def free(self) -> Choice:

@@ -39,7 +39,7 @@ def solve_in_rounds(
         scope=Scope.NEAR if known else Scope.ALL,
     )
     for number in range(effort.rounds):
-        if not rounds.have_time(number) or rounds.end_with(number):
+        if not rounds.have_time(number) or rounds.make(number):
             break
     known, pace = rounds.known, rounds.pace
     best = known.best(problem)
@@ -69,8 +69,8 @@ class _Rounds:
         setup.note(f"the time was over after {plural(len(known.trials), 'network')}: another may fit better")
         return False
 
-    def end_with(self, number: int) -> bool:
-        """Make one round; returns whether it is the last."""
+    def make(self, number: int) -> bool:
+        """Make one round. Returns whether it is the last."""
         setup = self.problem.bench.setup
         setup.report(Progress(stage=f"solving, round {number + 1}"))
         if self.scope is Scope.ALL and number >= self.effort.free_rounds:
@@ -80,7 +80,7 @@ class _Rounds:
             choice = NextNetwork(problem=self.problem, known=self.known).choose(self.scope)
         self.pace = replace(self.pace, solve_s=setup.stages.clock() - begin_s)
         if choice is None:
-            return self._is_narrowest()
+            return not self._narrow()
         try:
             self._measure(choice)
         except MeasurementError as error:
@@ -92,7 +92,9 @@ class _Rounds:
             return False
         if self.known.trials[-1].is_good(self.problem):
             return True
-        return gained_little(self.known.trials, self.problem) and (self._has_shares() or self._is_narrowest())
+        if not gained_little(self.known.trials, self.problem):
+            return False
+        return self._has_shares() or not self._narrow()
 
     def _measure(self, choice: Choice) -> None:
         setup, is_first = self.problem.bench.setup, not self.known.trials
@@ -110,9 +112,9 @@ class _Rounds:
         best = self.known.best(self.problem)
         return best is not None and best.has_shares(self.problem)
 
-    def _is_narrowest(self) -> bool:
-        """Whether no scope is narrower; else the next round has it."""
+    def _narrow(self) -> bool:
+        """Give the next round a narrower scope; returns whether there is one."""
         if self.scope is Scope.SEEN:
-            return True
+            return False
         self.scope = self.scope.narrower
-        return False
+        return True

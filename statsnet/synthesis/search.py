@@ -205,7 +205,7 @@ class ProblemPool:
         self._mix, self._bench, self._request = mix, bench, request
         self._problems: dict[float, Problem] = {}
         self._known: dict[float, Knowledge] = {}
-        self.trial_s = sum(Pace().ahead(1, self.setup.effort, first=True).values())
+        self.trial_s = sum(Pace().ahead(2, self.setup.effort).values())
         """Seconds that the last design took; an estimate before there was one."""
 
     @property

@@ -67,8 +67,10 @@ class SingleBlock:
             y = self.module(self._input())
         if not self.training:
             return
+        gradient = torch.empty_like(y)  # in the layout of the output, as autograd lays it out
         with torch.device(device):
-            self.grad = laid_out(numbers(*y.shape).to(y.dtype) / y.numel() ** 0.5, one)
+            gradient.copy_(numbers(*y.shape))
+        self.grad = laid_out(gradient / y.numel() ** 0.5, one)
         stepped = [p for name, p in self.module.named_parameters() if name.rpartition(".")[2] not in SIDE_INPUTS]
         if stepped and placed.optimizer:
             self.optimizer = make_optimizer(placed.optimizer, stepped, sparse=bool(config.get("sparse")))

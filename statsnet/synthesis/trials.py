@@ -1,4 +1,4 @@
-"""Networks that were measured on the way to a proxy: how good each is, and when another would not be better."""
+"""Networks that were measured on the way to a proxy: how good each is, and whether the last one gained much."""
 
 from __future__ import annotations
 
@@ -57,6 +57,10 @@ class Trial:
     def latency_s(self) -> float:
         """Its step time."""
         return self.measurement.latency_s
+
+    def error_in_budget(self, rows: MatchedCharacteristics, budget_s: float) -> float:
+        """Its error as the program counts it."""
+        return float(rows.weights @ np.abs(self.in_budget(rows, budget_s) - rows.target))
 
     def error(self, rows: MatchedCharacteristics, budget_s: float) -> float:
         return _error(self.measurement.signature, rows, budget_s)

@@ -1,7 +1,7 @@
-"""Random weights of large tensors, without minutes of drawing.
+"""Random weights of large models, without minutes of drawing.
 
-One thread draws all random numbers, some hundred million a second, and truncated distributions draw several times. No
-time depends on the values, so only the first million is drawn.
+One thread draws all random numbers, some hundred million a second. No time depends on the values of weights, so of each
+parameter only the first million is drawn. Other tensors are drawn whole: what becomes an index is one of them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from unittest.mock import patch
 import torch
 
 DRAWN = 1_000_003
-"""So many numbers of a tensor are drawn, and then repeated. A prime number, so that rows of a table differ."""
+"""So many numbers of a parameter are drawn, and then repeated. A prime number, so that many rows of a table differ."""
 
 
 @contextmanager
 def drawn_in_part() -> Iterator[None]:
     """Inside the `with` block, the tensor methods `normal_` and `uniform_`, which all of torch's initialisers call,
-    fill a large tensor by repeating its first DRAWN numbers. A smaller tensor gets what it gets without it.
+    fill a large parameter by repeating its first DRAWN numbers. Others are drawn as ever.
 
     No dispatch mode: under one, TorchScript and the compiler behave otherwise than in a user's own program.
     """
@@ -45,8 +45,8 @@ def _in_part(draw: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 
 
 def _is_large(tensor: torch.Tensor) -> bool:
-    """Whether this is an ordinary tensor of more than DRAWN numbers, one after the other in memory, and needs no
-    gradient of its own values."""
-    is_ordinary = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    """Whether this is an ordinary parameter of more than DRAWN numbers, one after the other in memory, that may be
+    filled."""
+    is_ordinary = type(tensor) is torch.nn.Parameter
     is_open = not (tensor.requires_grad and torch.is_grad_enabled())  # else torch refuses to fill it
     return is_ordinary and is_open and tensor.device.type == "cpu" and tensor.numel() > DRAWN and tensor.is_contiguous()

@@ -9,8 +9,9 @@ import lacking_models
 import numpy as np
 import pytest
 import torch
+from runtime_outputs import arrays_of
 
-from statsnet.measure.lacking_operators import running_product
+from statsnet.measure.lacking_operators import distances, running_product
 from statsnet.measure.runtimes import exported_workload, saved_onnx
 from statsnet.workloads import build, make_step
 from statsnet.workloads.grouped_products import GROUPED, let_graphs_hold_them
@@ -29,9 +30,7 @@ def test_it_gives_what_it_gives_in_torch(runtime: str, case: str) -> None:
     pytest.importorskip(runtime)
     needs_grouped(case)
     built = build(f"{lacking_models.__file__}:make", mode="inference", overrides={"case": case})
-    result = exported_workload(runtime, built)()
-    (output,) = result.values() if hasattr(result, "values") else result
-    found = output.numpy() if hasattr(output, "numpy") else np.asarray(output)
+    (found,) = arrays_of(exported_workload(runtime, built)())
     np.testing.assert_allclose(found, make_step(built)(0).numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -39,7 +38,18 @@ def test_it_gives_what_it_gives_in_torch(runtime: str, case: str) -> None:
 def test_a_running_product_is_torch_s_at_any_length(length: int) -> None:
     x = torch.randn(2, length, dtype=torch.float64)
     torch.testing.assert_close(running_product(x, 1), x.cumprod(1))
-    torch.testing.assert_close(running_product(x[0].int(), -1, dtype=torch.float32), x[0].int().cumprod(0).float())
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.float16])
+@pytest.mark.parametrize("asked", [None, torch.float32])
+def test_a_running_product_has_the_dtype_that_torch_gives_it(dtype: torch.dtype, asked: torch.dtype | None) -> None:
+    x = torch.tensor([3, 1, 1, 2]).to(dtype)
+    torch.testing.assert_close(running_product(x, 0, dtype=asked), x.cumprod(0, dtype=asked))
+
+
+def test_vectors_of_no_width_are_nowhere_apart() -> None:
+    a, b = torch.empty(2, 3, 0), torch.empty(2, 4, 0)
+    torch.testing.assert_close(distances(a, b, float("inf")), torch.cdist(a, b, float("inf")))
 
 
 @pytest.mark.skipif(GROUPED is None, reason="this torch has no such operator")

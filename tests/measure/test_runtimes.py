@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from runtime_outputs import arrays_of
 
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.measure import runtimes
@@ -116,7 +117,7 @@ def test_each_input_gives_what_it_gives_in_torch(
     built = build(f"{factory}:make", mode="inference", overrides={"mode": mode, "batches": batches})
     step, there = make_step(built), exported_workload(runtime, built)
     for index in range(len(batches) + 1):
-        (output,) = outputs(there())
+        (output,) = arrays_of(there())
         np.testing.assert_allclose(np.asarray(output), step(index).numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -125,7 +126,7 @@ def test_iree_takes_models_larger_than_protobuf_does(factory: str, monkeypatch: 
     pytest.importorskip("iree.runtime")
     monkeypatch.setattr(runtimes, "MOST_OF_PROTOBUF", 0)
     built = build(f"{factory}:layer", mode="inference")
-    (output,) = outputs(exported_workload("iree", built)())
+    (output,) = arrays_of(exported_workload("iree", built)())
     np.testing.assert_allclose(np.asarray(output), make_step(built)(0).numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -151,11 +152,6 @@ def check_onnx(built: BuiltWorkload, path: Path) -> None:
     session = onnxruntime.InferenceSession(path)
     given = {value.name: x.numpy() for value, x in zip(session.get_inputs(), args, strict=False)}
     np.testing.assert_allclose(session.run(None, given)[0], built.model(*args).detach().numpy(), rtol=1e-6)
-
-
-def outputs(result: Any) -> list[Any]:
-    values = [t.data for t in result.output_tensors] if hasattr(result, "output_tensors") else list(result)
-    return [value.numpy() if hasattr(value, "numpy") else value for value in values]
 
 
 def test_each_has_a_word_among_the_settings() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from networks import operator
+from runtime_outputs import arrays_of
 
 from statsnet.errors import UsageError
 from statsnet.measure import runtimes
@@ -36,12 +37,6 @@ def test_every_block_computes_what_it_does_in_torch(runtime: str, write_source: 
     for given, whole in zip(here[0], proxy(network.batches(proxy, "cpu")[0]), strict=True):
         is_cut = whole.dim() == 4 and given.shape == (*whole.shape[:2], 1, 1)
         assert is_cut or given.shape == whole.shape
-
-
-def arrays_of(result: Any) -> list[Any]:
-    """Those that a request of OpenVINO and values of onnxruntime hold."""
-    values = [t.data for t in result.output_tensors] if hasattr(result, "output_tensors") else list(result)
-    return [value.numpy() if hasattr(value, "numpy") else value for value in values]
 
 
 def looking(monkeypatch: pytest.MonkeyPatch) -> list[Any]:

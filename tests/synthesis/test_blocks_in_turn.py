@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from block_configs import CONFIGS
 
+from statsnet.blocks import KINDS
+from statsnet.blocks.base import laid_out, with_tuples
 from statsnet.measure.task import Context, Event
 from statsnet.profiling.timeline import Timeline, profile_step
 from statsnet.proxy.towers import Placed
@@ -128,3 +131,16 @@ def test_passes_end_when_their_times_agree(
     monkeypatch.setattr(blocks_in_turn, "profile_step", profile)
     BlocksInTurn("cpu").measure(blocks("inference"))
     assert len(recorded) == passes
+
+
+@pytest.mark.parametrize("kind", sorted(CONFIGS))
+def test_gradients_lie_in_memory_as_in_a_network(kind: str) -> None:
+    for config in CONFIGS[kind]:
+        skew = {} if KINDS[kind].index_range(with_tuples(config)) is None else {"skew": 0.0}
+        placed = Placed(kind=kind, config={**config, **skew}, optimizer=None)
+        block = SingleBlock(placed, mode="training", dtype=torch.float32, device="cpu")
+        if not block.training:
+            continue
+        with torch.no_grad():
+            y = block.module(block._input())
+        assert block.grad.stride() == laid_out(torch.randn_like(y), block.module).stride(), config

@@ -229,7 +229,7 @@ def test_a_network_of_seen_blocks_must_promise_a_gain(
 ) -> None:
     _, best, _ = solved
     problem, name = small_problem(), next(iter(best.counts))
-    solution = replace(best.solution, error=promised * best.error(problem.rows, BUDGET_S))
+    solution = replace(best.solution, error=promised * best.error_in_budget(problem.rows, BUDGET_S))
     choice = Choice(counts={**best.counts, name: best.counts[name] + 1}, solution=solution, costs=problem.costs)
     monkeypatch.setattr(NextNetwork, "near_the_best", lambda *_: choice)
     following = NextNetwork(problem=problem, known=Knowledge(costs=problem.costs, trials=(best,)))

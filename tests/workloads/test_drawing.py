@@ -36,7 +36,7 @@ def test_small_tensors_are_drawn_as_without_it() -> None:
 
 @pytest.mark.parametrize("initialise", [nn.init.kaiming_uniform_, nn.init.xavier_normal_, nn.init.trunc_normal_])
 def test_initialisers_keep_their_distribution(initialise: Callable[[torch.Tensor], object]) -> None:
-    plain, drawn = torch.empty(1500, 1000), torch.empty(1500, 1000)
+    plain, drawn = (nn.Parameter(torch.empty(1500, 1000)) for _ in range(2))
     initialise(plain)
     with drawn_in_part():
         initialise(drawn)
@@ -45,11 +45,17 @@ def test_initialisers_keep_their_distribution(initialise: Callable[[torch.Tensor
 
 
 def test_what_is_not_one_block_of_memory_is_drawn_whole() -> None:
-    narrow = torch.zeros(3000, 1000)[:, ::2]
+    narrow = nn.Parameter(torch.zeros(3000, 1000)[:, ::2])
     with drawn_in_part():
-        narrow.normal_()
-    numbers = narrow.flatten()
+        nn.init.normal_(narrow)
+    numbers = narrow.detach().flatten()
     assert not torch.equal(numbers[: len(numbers) - DRAWN], numbers[DRAWN:])
+
+
+def test_what_is_no_parameter_is_drawn_whole() -> None:
+    with drawn_in_part():
+        rows = torch.empty(2 * DRAWN).uniform_(0, 1e7)
+    assert not torch.equal(rows[:DRAWN], rows[DRAWN:])
 
 
 def test_a_row_set_to_zero_stays_so() -> None:
