@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from statsnet.measure.ray_engine import RayEngine
 from statsnet.measure.rounds_log import RoundsLog
 from statsnet.synthesis import live_bench, machine_speed, problem
 from statsnet.synthesis.block_measurement import BlockMeasurement
+from statsnet.synthesis.effort import EFFORTS, QUICK
 
 NCF = member("recsys/ncf", 1.0, preset="tiny", batch=8)
 FRESH = {"EXTRA": "1"}
@@ -178,6 +180,7 @@ def test_a_proxy_of_two_nodes(
     for module in (live_bench, problem):
         monkeypatch.setattr(module, "UNDERCUT", 1e9)  # the nodes disturb each other
     monkeypatch.setattr(machine_speed, "SPOILT", 1e9)
+    monkeypatch.setitem(EFFORTS, "quick", replace(QUICK, candidates=24))
     put, killed = MeasurementCache.put, list[bool]()
 
     def put_and_kill(cache: MeasurementCache, key: str, value: object) -> None:
