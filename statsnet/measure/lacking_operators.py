@@ -77,9 +77,9 @@ def distances(a: Tensor, b: Tensor, power: float = 2.0, way: int | None = None) 
         return gaps.sum(-1)
     if power == 2:
         return gaps.square().sum(-1).sqrt()
-    if math.isinf(power) and gaps.shape[-1]:
-        return gaps.amax(-1)
-    return gaps.sum(-1) if math.isinf(power) else gaps.pow(power).sum(-1).pow(1 / power)
+    if math.isinf(power):
+        return gaps.amax(-1) if gaps.shape[-1] else gaps.sum(-1)  # no number is the largest of none
+    return gaps.pow(power).sum(-1).pow(1 / power)
 
 
 IN_ALL: dict[Any, Callable[..., Any]] = {

@@ -173,8 +173,8 @@ def _compiled_openvino(graph: Any, precision: str) -> Program:
     held: list[Any] = [None] * len(compiled.inputs)
 
     def run(arrays: Arrays) -> Any:
-        """The request, which holds the outputs. What stays from step to step is handed over once. A proxy has many more
-        inputs and outputs than a model: for 64 of either, `request.infer` takes a millisecond longer than this."""
+        """The request, which holds the outputs. What stays from step to step is handed over once: `request.infer` would
+        look up each input and output in each step, and a proxy has many more of them than a model."""
         if len(arrays) != len(held):
             raise WorkloadError(
                 "OpenVINO takes other inputs than the model",

@@ -185,7 +185,7 @@ RETIMED_S = (1.2, 3.0)
 TIMED_SHARE = 1 / 3
 """Of what timing members again takes; the rest goes to processes and models."""
 
-START_S, BUILT_BYTES_PER_S, STEPS = 1.0, 1e9, 5
+START_S, BUILT_BYTES_PER_S, STEPS = 1.0, 5e8, 5
 """What timing a member takes in all: its process and the reference network, making its weights, and so many steps at
 least."""
 

@@ -30,7 +30,6 @@ from statsnet.workloads.optimizers import SETTINGS
 
 BAG = EmbeddingBagKind()
 CHAIN = ConvChainKind()
-COMPARISON = ComparisonKind()
 PARAMETERS = ParametersKind()
 
 Gradient = tuple[str, tuple[int, ...]]
@@ -90,8 +89,8 @@ def _motifs(target: Target) -> list[Source]:
             for kind, config in readings(run):  # type: ignore[arg-type]
                 if target.may_leave_torch:
                     config = _as_in_graphs(kind, config, run[-1], masks)
-                elif kind == COMPARISON.name:
-                    continue
+                elif kind == ComparisonKind.name:
+                    continue  # only other runtimes and compilers run it in one pass
                 rules = KINDS[kind]
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)

@@ -1,7 +1,7 @@
 """Random weights of large models, without minutes of drawing.
 
-One thread draws all random numbers, some hundred million a second. No time depends on the values of weights, so of each
-parameter only the first million is drawn. Other tensors are drawn whole: what becomes an index is one of them.
+One thread draws all random numbers, some hundred million a second. Times hardly depend on the values of weights, so of
+each parameter only the first million is drawn. Other tensors are drawn whole: what becomes an index is one of them.
 """
 
 from __future__ import annotations
