@@ -20,7 +20,8 @@ from statsnet.signatures.target import target_of
 from statsnet.synthesis.estimate import estimate_s
 from statsnet.synthesis.integer_program import Program
 from statsnet.synthesis.local_search import solve
-from statsnet.synthesis.problem import LARGEST_COUNT, Problem
+from statsnet.synthesis.measured_candidates import LARGEST_COUNT
+from statsnet.synthesis.problem import Problem
 
 MOST_TRIES = 10_000
 

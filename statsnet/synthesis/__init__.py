@@ -4,6 +4,8 @@ What is asked
     asked, common_dtype, budget, effort, expected_time
 Which blocks may stand for the mix
     sources, chains, candidates, operator_candidates, nearest_blocks, collectives, estimate
+Which of them are measured
+    measured_candidates, expected_costs
 Where it measures, and the mix's members there
     bench, live_bench, live_members, retimed_members, capture_tasks
 Blocks measured

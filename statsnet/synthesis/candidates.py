@@ -68,13 +68,17 @@ LIMIT = 360
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A block that may be repeated in the proxy. `scale` is its size over the original's, `time_s` an estimate."""
+    """A block that may be repeated in the proxy. `scale` is its size over the original's, `time_s` an estimate. Those
+    of one `family` run the same kernels, and `share` is that of the target's time which its source stands for: its
+    own, or its family's if it leads that."""
 
     kind: str
     config: Config
     optimizer: str | None
     scale: float
     time_s: float
+    family: str
+    share: float
 
     @cached_property
     def key(self) -> str:
@@ -155,7 +159,7 @@ def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, floa
 def _of_source(source: Source, share: float, budget_s: float, mode: str) -> list[Candidate]:
     """None where the kind's rules fail on the motif's sizes: something of another size may stand for it."""
     try:
-        return _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode)
+        return _sizes(source, share, _wanted(source, share, budget_s, mode), budget_s, mode)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         return []
 
@@ -180,7 +184,7 @@ def _wanted(source: Source, share: float, budget_s: float, mode: str) -> tuple[f
     return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
-def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str) -> list[Candidate]:
+def _sizes(source: Source, share: float, sizes: tuple[float, ...], budget_s: float, mode: str) -> list[Candidate]:
     """Candidates with estimated times nearest to `sizes` (shares of the budget), and the motif itself if it fits. Its
     time ÷ its estimate holds for all: a GPU is thousands of times as fast as a core or two, and a random number or a
     function on transposed operands takes tens of times as long as its bytes."""
@@ -207,6 +211,8 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
                 optimizer=source.optimizer,
                 scale=1 / (divisor * narrowing),
                 time_s=time_s,
+                family=source.family,
+                share=share,
             )
             sized.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < sizes[-1] / 4 * budget_s:

@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-
-import numpy as np
 
 from statsnet.environment import fingerprint
-from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.measure.idle_memory import slow_memory
-from statsnet.proxy.towers import Placed
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, target_of_mix
-from statsnet.synthesis.bench import Bench, MeasuredBlocks
+from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.budget import budget_of, usual_budget_of
-from statsnet.synthesis.candidates import candidates, largest_share
 from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected_stages_s
-from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import UNDERCUT, MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of
+from statsnet.synthesis.measured_candidates import costs_of, measured_alone, without_foreign
+from statsnet.synthesis.operator_candidates import short_of
 
 LOOK_AGAIN_S = 5.0
 """What took so long was measured at more than one moment; the speed of the machine only at the first of them."""
 
-LARGEST_COUNT = 96
-"""Uses of one block in a step that is no longer than the suite's. In a longer one there may be more, in proportion."""
-
-AT_A_TIME = 120
-"""So many candidates are measured before it is asked whether more would help."""
-
 DRIFT_STEP = 1.02
-
-LEAST_GAIN = 0.1
-"""More candidates are measured as long as the last ones reduced the bound of the error by this share."""
-
-MOST_FOREIGN = 0.25
-"""A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +137,7 @@ def _prepared(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> 
     with stages.stage(BLOCKS):
         costs = costs_of(target, (request.budget_s or budget_s) * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
-    costs = _without_foreign(costs, rows)
+    costs = without_foreign(costs, rows)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere, costs.loads())
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(
@@ -186,70 +167,7 @@ def for_design(problem: Problem, design: Design) -> Problem:
     budget_s = (problem.asked_budget_s or problem.budget_s) * design.size
     with problem.bench.setup.stages.stage(BLOCKS, 0.0):
         costs = costs_of(problem.target, budget_s, problem.bench, problem.speed)
-    return replace(problem, design=design, costs=_without_foreign(costs, problem.rows))
-
-
-def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed) -> BlockCosts:
-    """The costs of the candidates that can be measured. The most promising ones are measured first, and no more once
-    the next ones hardly improve the best network that they could make. Raises StatsNetError if there are none."""
-    setup = bench.setup
-    chosen = candidates(target, budget_s=budget_s, limit=setup.effort.candidates, own_sizes=setup.own_sizes)
-    idle_s = bench.idle_s([c.optimizer for c in chosen if c.optimizer], speed)
-    measured: MeasuredBlocks = []
-    bound = math.inf
-    why: MeasurementError | None = None
-    for begin, end in pairwise([*range(0, len(chosen), AT_A_TIME), len(chosen)]):
-        try:
-            measured += bench.measure_blocks(chosen[begin:end], speed, counters=bool(target.counters))
-        except MeasurementError as error:
-            why = error
-            setup.note(f"blocks were left out: {error.message}: {error.cause}")
-            if isinstance(error, ProcessError):
-                continue
-            break  # each block that hangs takes minutes
-        costs = BlockCosts.of(measured, setup.dtype, idle_s)
-        rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
-        before, bound = bound, _bound(costs, rows, budget_s, setup.mode)
-        if bound > (1 - LEAST_GAIN) * before or setup.deadline.passed:
-            break
-    if not measured or not setup.deadline.passed:
-        measured += _operators_alone(target, budget_s, bench, speed, BlockCosts.of(measured, setup.dtype, idle_s))
-    if not measured:
-        raise why or StatsNetError(
-            "no block stands for any operator of this mix",
-            cause="its signatures hold only operators that StatsNet cannot rebuild",
-            hint="statsnet show FILE lists a signature's operators",
-        )
-    return BlockCosts.of(measured, setup.dtype, idle_s)
-
-
-def _operators_alone(
-    target: Target, budget_s: float, bench: Bench, speed: MachineSpeed, costs: BlockCosts
-) -> MeasuredBlocks:
-    """Operators by themselves, measured, for the kernel classes that none of these costs' blocks can stand for, or that
-    no network of them has enough of."""
-    setup = bench.setup
-    rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
-    known = _without_foreign(costs, rows)
-    missing = not_served(target.kernel_class_shares, known.loads())
-    if known.placed and setup.elsewhere is None:
-        program = program_of(known, list(known.placed), rows, rows.target, budget_s, setup.mode)
-        lacking = program.target - program.matrix @ relax(program).counts
-        missing = {**short_of(lacking, rows.keys), **missing}
-    return _measured_alone(target, missing, budget_s, bench, speed)
-
-
-def _measured_alone(
-    target: Target, missing: Mapping[str, float], budget_s: float, bench: Bench, speed: MachineSpeed
-) -> MeasuredBlocks:
-    """Operators by themselves, measured, for kernel classes of which these shares of the time are missing."""
-    setup = bench.setup
-    chosen = operator_candidates(target, missing, budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes)
-    try:
-        return bench.measure_blocks(chosen, speed, counters=bool(target.counters)) if chosen else []
-    except MeasurementError as error:
-        setup.note(f"operators by themselves were left out: {error.message}: {error.cause}")
-        return []
+    return replace(problem, design=design, costs=without_foreign(costs, problem.rows))
 
 
 def with_operators(costs: BlockCosts, problem: Problem, achieved: Target) -> BlockCosts:
@@ -259,37 +177,8 @@ def with_operators(costs: BlockCosts, problem: Problem, achieved: Target) -> Blo
         return costs
     missing = short_of(rows.target - rows.vector(rows.load_of(achieved)), rows.keys)
     with bench.setup.stages.stage(BLOCKS, 0.0):
-        measured = _measured_alone(problem.target, missing, problem.budget_s, bench, problem.speed)
+        measured = measured_alone(problem.target, missing, problem.budget_s, bench, problem.speed)
     if not measured:
         return costs
     others = BlockCosts.of(measured, bench.setup.dtype, costs.idle_s)
-    return _without_foreign(costs.with_others(others), rows)
-
-
-def _bound(costs: BlockCosts, rows: MatchedCharacteristics, budget_s: float, mode: str) -> float:
-    """The error of the best network that could be made if blocks could be used in part."""
-    blocks = list(_without_foreign(costs, rows).placed)
-    return relax(program_of(costs, blocks, rows, rows.target, budget_s, mode)).error
-
-
-def program_of(
-    costs: BlockCosts,
-    blocks: Sequence[Placed],
-    rows: MatchedCharacteristics,
-    wanted: np.ndarray,
-    budget_s: float,
-    mode: str,
-) -> Program:
-    """The integer program: `wanted` rows made of these blocks. None of them may take too much of the budget."""
-    matrix = costs.matrix(rows, budget_s, blocks)
-    apart_s = costs.forward_and_backward_s(blocks)
-    largest_s = np.array([largest_share(budget_s, mode, b.kind) * budget_s for b in blocks])
-    most = round(LARGEST_COUNT * max(1.0, budget_s / rows.suite_s))
-    upper = np.where(apart_s <= largest_s, most, 0)
-    if not upper.any():
-        upper[:] = 1
-    return Program(matrix=matrix, target=wanted, weight=rows.weights, upper=upper)
-
-
-def _without_foreign(costs: BlockCosts, rows: MatchedCharacteristics) -> BlockCosts:
-    return costs.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN)
+    return without_foreign(costs.with_others(others), rows)

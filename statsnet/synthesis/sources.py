@@ -51,6 +51,13 @@ loop."""
 FEWEST_USES, MOST_USES = 4, 64
 """A layer in a loop, or a table of several that are read in a row, is used so often in a block."""
 
+OF_FAMILY = frozenset({
+    "functions", "activation", "cell", "kernel", "kernels", "kind", "mode", "norm", "causal", "function",
+    "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
+    "output_last_axis",
+})  # fmt: skip
+"""Parts of a configuration that decide which kernels run, rather than their sizes."""
+
 MOST_DRAWN = 10**7
 """At most this many indices are drawn to count the rows that they read."""
 
@@ -65,6 +72,17 @@ class Source:
     optimizer: str | None
     time_s: float
     share: float
+
+    @property
+    def family(self) -> str:
+        """Sources of one family run the same kernels: of one kind, with the same functions, windows and layouts."""
+        named = {k: v for k, v in self.config.items() if k in OF_FAMILY}
+        groups = self.config.get("groups", 1)  # one for each convolution of a chain
+        grouped = max(groups if isinstance(groups, tuple) else (groups,)) > 1
+        looped = KINDS[self.kind].uses(self.config) > 1
+        return json.dumps(
+            [self.kind, named, self.optimizer, grouped, "rows_read" in self.config, looped], sort_keys=True
+        )
 
 
 def sources(target: Target) -> list[Source]:
@@ -265,20 +283,7 @@ def by_importance(unordered: list[Source]) -> list[tuple[Source, float]]:
     ordered = sorted(unordered, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
     families: dict[str, list[Source]] = defaultdict(list)
     for source in ordered:
-        families[_family(source)].append(source)
+        families[source.family].append(source)
     leaders = [(members[0], sum(s.share for s in members)) for members in families.values()]
     others = {id(s) for members in families.values() for s in members[1:]}
     return [*sorted(leaders, key=lambda x: -x[1]), *((s, s.share) for s in ordered if id(s) in others)]
-
-
-def _family(source: Source) -> str:
-    what = ("functions", "activation", "cell", "kernel", "kernels", "kind", "mode", "norm", "causal", "function",
-            "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
-            "output_last_axis")  # fmt: skip
-    named = {k: v for k, v in source.config.items() if k in what}
-    groups = source.config.get("groups", 1)  # one for each convolution of a chain
-    return json.dumps(
-        [source.kind, named, source.optimizer, max(groups if isinstance(groups, tuple) else (groups,)) > 1,
-         "rows_read" in source.config, KINDS[source.kind].uses(source.config) > 1],
-        sort_keys=True,
-    )  # fmt: skip

@@ -113,7 +113,7 @@ def alone(block: BlockPart, optimizer: BlockPart = NOTHING) -> BlockMeasurement:
 
 
 def candidate(kind: str, optimizer: str | None = None, **config: Any) -> Candidate:
-    return Candidate(kind=kind, config=config, optimizer=optimizer, scale=1.0, time_s=1e-3)
+    return Candidate(kind=kind, config=config, optimizer=optimizer, scale=1.0, time_s=1e-3, family=kind, share=1.0)
 
 
 def bench_setup(cache: MeasurementCache | None = None, **changes: Any) -> BenchSetup:

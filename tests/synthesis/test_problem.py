@@ -15,36 +15,26 @@ from statsnet.measure.reference_network import Looked, TimeReferenceNetwork
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import problem as problems
+from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.common_dtype import common_dtype
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.measured_candidates import LARGEST_COUNT, first_of_families, program_of
 from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.problem import LARGEST_COUNT, Design, ProxyRequest, prepare, program_of
+from statsnet.synthesis.problem import Design, ProxyRequest, prepare
 from statsnet.synthesis.synthesize import finish
 from statsnet.synthesis.tasks import MeasureBlocks
-
-
-def test_candidates_are_measured_until_the_next_ones_promise_nothing(
-    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Here all blocks measure the same, so that the second handful brings nothing. Operators by themselves follow, for
-    what those blocks do not have."""
-    monkeypatch.setattr(problems, "AT_A_TIME", 4)
-    tasks = play(monkeypatch, benches, answers(profile))
-    prepare(mix_of(profile), bench, ProxyRequest(mix_text="a mix"), Design())
-    first, second, alone = (task.blocks for task in tasks if isinstance(task, MeasureBlocks))
-    assert (len(first), len(second)) == (4, 4)
-    assert {block.kind for block in alone} == {"operator"}
 
 
 def test_after_the_deadline_the_first_candidates_are_enough(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(problems, "AT_A_TIME", 4)
     tasks = play(monkeypatch, benches, answers(profile))
     late = with_setup(bench, deadline=Deadline(ends_at_s=0.0, clock=lambda: 1.0))
-    prepare(mix_of(profile), late, ProxyRequest(mix_text="a mix"), Design())
-    assert [len(task.blocks) for task in tasks if isinstance(task, MeasureBlocks)] == [4]
+    problem = prepare(mix_of(profile), late, ProxyRequest(mix_text="a mix"), Design())
+    (first,) = (task.blocks for task in tasks if isinstance(task, MeasureBlocks))
+    chosen = candidates(problem.target, budget_s=problem.budget_s)
+    assert [b.key for b in first] == [c.key for c in first_of_families(chosen)]
 
 
 def test_a_budget_that_is_asked_for_is_meant_at_the_present_speed(

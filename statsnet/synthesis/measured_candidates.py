@@ -1,0 +1,217 @@
+"""Which candidates are measured, and what they cost: a few of each family, then, wave by wave, those that the best
+network would be made of if they cost what their nearest relatives let expect."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from statsnet.errors import MeasurementError, ProcessError, StatsNetError
+from statsnet.proxy.towers import Placed
+from statsnet.signatures.target import Target
+from statsnet.synthesis.bench import Bench, MeasuredBlocks
+from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.candidates import Candidate, candidates, largest_share
+from statsnet.synthesis.expected_costs import expected
+from statsnet.synthesis.integer_program import Program, relax
+from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of
+
+LARGEST_COUNT = 96
+"""Uses of one block in a step that is no longer than the suite's. In a longer one there may be more, in proportion."""
+
+CONSIDERED = 1000
+"""Most candidates of which the ones to be measured are chosen. To estimate what one takes costs milliseconds."""
+
+LARGE_SHARE, OF_LARGE = 0.01, 3
+"""Of a family with this share of the target's time, so many candidates are measured first; one of others."""
+
+AT_A_TIME, AT_A_TIME_IN_ORDER = 60, 120
+"""Most candidates of each further wave, and where they are taken in their order."""
+
+LEAST_GAIN = 0.1
+"""A wave must promise to reduce the error of the best network by this share; or, in their order, the last one must have
+done so."""
+
+MOST_FOREIGN = 0.25
+"""A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""
+
+
+def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed) -> BlockCosts:
+    """The costs of the candidates that can be measured. Raises StatsNetError if there are none."""
+    setup = bench.setup
+    limit = setup.effort.candidates if setup.own_sizes else max(CONSIDERED, setup.effort.candidates)
+    left = candidates(target, budget_s=budget_s, limit=limit, own_sizes=setup.own_sizes)
+    idle_s = bench.idle_s([c.optimizer for c in left if c.optimizer], speed)
+    survey = _Survey(target=target, budget_s=budget_s, bench=bench, speed=speed, idle_s=idle_s)
+    wave = left[:AT_A_TIME_IN_ORDER] if setup.own_sizes else first_of_families(left)
+    while wave := wave[: setup.effort.candidates - survey.tried]:
+        if not survey.measure(wave) or setup.deadline.passed:
+            break
+        taken = {c.key for c in wave}
+        left = [c for c in left if c.key not in taken]
+        wave = survey.next_in_order(left) if setup.own_sizes else survey.most_promising(left)
+    if not survey.measured or not setup.deadline.passed:
+        survey.measure_operators_alone()
+    if not survey.measured:
+        raise survey.why or StatsNetError(
+            "no block stands for any operator of this mix",
+            cause="its signatures hold only operators that StatsNet cannot rebuild",
+            hint="statsnet show FILE lists a signature's operators",
+        )
+    return survey.costs()
+
+
+def first_of_families(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that are measured first, in their order."""
+    taken = Counter[str]()
+    first = []
+    for candidate in chosen:
+        if taken[candidate.family] < (OF_LARGE if candidate.share >= LARGE_SHARE else 1):
+            taken[candidate.family] += 1
+            first.append(candidate)
+    return first
+
+
+@dataclass(slots=True, kw_only=True)
+class _Survey:
+    """What has been measured for a target so far. `tried` counts candidates, `why` is the last reason why some could
+    not be measured, and `bound` the error that the last candidates in their order left."""
+
+    target: Target
+    budget_s: float
+    bench: Bench
+    speed: MachineSpeed
+    idle_s: Mapping[str, float]
+    measured: MeasuredBlocks = field(default_factory=list)
+    tried: int = 0
+    why: MeasurementError | None = None
+    bound: float = np.inf
+
+    def measure(self, wave: Sequence[Candidate]) -> bool:
+        """Measure these, and return whether to go on: each block that hangs takes minutes."""
+        self.tried += len(wave)
+        try:
+            self.measured += self.bench.measure_blocks(wave, self.speed, counters=bool(self.target.counters))
+        except MeasurementError as error:
+            self.why = error
+            self.bench.setup.note(f"blocks were left out: {error.message}: {error.cause}")
+            return isinstance(error, ProcessError)
+        return True
+
+    def costs(self) -> BlockCosts:
+        return self._costs(self.measured)
+
+    def next_in_order(self, left: Sequence[Candidate]) -> list[Candidate]:
+        """The next ones if the last ones were worth it. On a GPU, each size may run a kernel of its own, so that
+        relatives tell little."""
+        if self.measured:
+            before, self.bound = self.bound, self._best(self.measured).error
+            if self.bound > (1 - LEAST_GAIN) * before:
+                return []
+        return [*left[:AT_A_TIME_IN_ORDER]]
+
+    def most_promising(self, left: Sequence[Candidate]) -> list[Candidate]:
+        """Those that the best network would be made of if they cost what is expected, the most useful first; none if it
+        would hardly be better than that of measured blocks."""
+        if not self.measured:
+            return first_of_families(left)
+        unmeasured = expected(left, self.measured)
+        if not unmeasured:
+            return []
+        best = self._best([*unmeasured, *self.measured])
+        if best.error > (1 - LEAST_GAIN) * self._best(self.measured).error:
+            return []
+        candidate_of = {p.key: c for c, _ in unmeasured for p in (replace(c.placed, optimizer=None), c.placed)}
+        use: dict[str, float] = defaultdict(float)
+        for block, amount in best.use().items():
+            if block in candidate_of:
+                use[candidate_of[block].key] += amount
+        used = sorted((c for c, _ in unmeasured if c.key in use), key=lambda c: -use[c.key])
+        return used[:AT_A_TIME]
+
+    def measure_operators_alone(self) -> None:
+        """Operators by themselves, for the kernel classes that no measured block can stand for, or that no network of
+        them has enough of."""
+        costs, setup = self.costs(), self.bench.setup
+        rows = MatchedCharacteristics(self.target, costs.overheads, setup.elsewhere)
+        missing = not_served(self.target.kernel_class_shares, without_foreign(costs, rows).loads())
+        if costs.placed and setup.elsewhere is None:
+            missing = {**short_of(self._best(self.measured).lacking, rows.keys), **missing}
+        self.measured += measured_alone(self.target, missing, self.budget_s, self.bench, self.speed)
+
+    def _costs(self, measured: MeasuredBlocks) -> BlockCosts:
+        return BlockCosts.of(measured, self.bench.setup.dtype, self.idle_s)
+
+    def _best(self, blocks: MeasuredBlocks) -> _Best:
+        """Of these blocks; rows are those that measured ones tell."""
+        setup = self.bench.setup
+        rows = MatchedCharacteristics(self.target, self.costs().overheads, setup.elsewhere)
+        costs = without_foreign(self._costs(blocks), rows)
+        placed = list(costs.placed)
+        program = program_of(costs, placed, rows, rows.target, self.budget_s, setup.mode)
+        return _Best(blocks=placed, program=program, counts=relax(program).counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Best:
+    """The best network that could be made if blocks could be used in part."""
+
+    blocks: Sequence[Placed]
+    program: Program
+    counts: np.ndarray
+
+    @property
+    def error(self) -> float:
+        return self.program.error(self.counts)
+
+    @property
+    def lacking(self) -> np.ndarray:
+        """What each row is short of."""
+        lacking: np.ndarray = self.program.target - self.program.matrix @ self.counts
+        return lacking
+
+    def use(self) -> dict[str, float]:
+        """By the blocks' keys: how much of the rows, by weight, each block that is used brings."""
+        amounts = self.program.weight @ np.abs(self.program.matrix) * self.counts
+        return {b.key: float(a) for b, a in zip(self.blocks, amounts, strict=True) if a > 0}
+
+
+def measured_alone(
+    target: Target, missing: Mapping[str, float], budget_s: float, bench: Bench, speed: MachineSpeed
+) -> MeasuredBlocks:
+    """Operators by themselves, measured, for kernel classes of which these shares of the time are missing."""
+    setup = bench.setup
+    chosen = operator_candidates(target, missing, budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes)
+    try:
+        return bench.measure_blocks(chosen, speed, counters=bool(target.counters)) if chosen else []
+    except MeasurementError as error:
+        setup.note(f"operators by themselves were left out: {error.message}: {error.cause}")
+        return []
+
+
+def program_of(
+    costs: BlockCosts,
+    blocks: Sequence[Placed],
+    rows: MatchedCharacteristics,
+    wanted: np.ndarray,
+    budget_s: float,
+    mode: str,
+) -> Program:
+    """The integer program: `wanted` rows made of these blocks. None of them may take too much of the budget."""
+    matrix = costs.matrix(rows, budget_s, blocks)
+    apart_s = costs.forward_and_backward_s(blocks)
+    largest_s = np.array([largest_share(budget_s, mode, b.kind) * budget_s for b in blocks])
+    most = round(LARGEST_COUNT * max(1.0, budget_s / rows.suite_s))
+    upper = np.where(apart_s <= largest_s, most, 0)
+    if not upper.any():
+        upper[:] = 1
+    return Program(matrix=matrix, target=wanted, weight=rows.weights, upper=upper)
+
+
+def without_foreign(costs: BlockCosts, rows: MatchedCharacteristics) -> BlockCosts:
+    return costs.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN)

@@ -1,0 +1,161 @@
+"""Which candidates are measured, on a machine where each kind of work takes a fixed time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from synthesis_builders import (
+    BUDGET_S,
+    CLASSES,
+    GEMM,
+    RELU,
+    SimulatedBench,
+    alone,
+    candidate,
+    cluster,
+    measured,
+    row,
+    small_signature,
+    tensor,
+)
+
+from statsnet.blocks import KINDS
+from statsnet.errors import MeasurementError, ProcessError, StatsNetError
+from statsnet.signatures.model import Motif
+from statsnet.signatures.shapes import shape_class
+from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis import measured_candidates
+from statsnet.synthesis.bench import MeasuredBlocks
+from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.block_measurement import BlockPart
+from statsnet.synthesis.candidates import Candidate, candidates
+from statsnet.synthesis.effort import NORMAL
+from statsnet.synthesis.integer_program import relax
+from statsnet.synthesis.machine_speed import STEADY
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.measured_candidates import OF_LARGE, costs_of, first_of_families, program_of
+
+RATE = 1.2
+"""How many times as long as estimated a block takes here."""
+
+
+class SteadyMachine(SimulatedBench):
+    """Takes the same time for each FLOP and byte, whatever a block's size. `waves` are the candidates that it was asked
+    to measure, `faults` what it raises instead."""
+
+    def __init__(self, faults: Sequence[MeasurementError] = (), **changes: Any) -> None:
+        super().__init__(**changes)
+        self.waves: list[list[Candidate]] = []
+        self.faults = list(faults)
+
+    def measure_blocks(self, wanted: Sequence[Candidate], *_: Any, **__: Any) -> MeasuredBlocks:
+        self.waves.append([*wanted])
+        if self.faults:
+            raise self.faults.pop(0)
+        return [(c, alone(part_of(c))) for c in wanted]
+
+    def idle_s(self, *_: Any) -> dict[str, float]:
+        return {}
+
+
+def part_of(c: Candidate) -> BlockPart:
+    kind, elements, spent_s = KINDS[c.kind], KINDS[c.kind].elements_read(c.config), RATE * c.time_s
+    rows, width = (c.config["rows"], c.config["inputs"]) if c.kind == "linear" else (64, 512)
+    product = shape_class("aten.mm.default", [tensor(rows, width), tensor(width, 512)], [tensor(rows, 512)])
+    gemm = row(CLASSES[0], spent_s, shape_class=product, flops=kind.flops(c.config), bytes=8.0 * elements, joined=1.0)
+    own = shape_class("aten.relu.default", [tensor(rows, 512)], [tensor(rows, 512)])
+    relu = row(CLASSES[1], spent_s, category="activation", shape_class=own, flops=elements, bytes=8.0 * elements)
+    relu = replace(relu, joined=1.0)
+    if c.kind != "linear":
+        return BlockPart(operators=(relu,), framework_s=spent_s / 4)
+    both = (replace(gemm, time_s=0.8 * spent_s), replace(relu, time_s=0.2 * spent_s))
+    return BlockPart(operators=both if c.config["activation"] else (gemm,), framework_s=spent_s / 4)
+
+
+def layers(count: int) -> Target:
+    """Layers of as many widths, with an activation behind each, as in a suite of several models."""
+    clusters, times_s, motifs = [], [], []
+    for i in range(count):
+        width = 64 * (i + 1)
+        args = (tensor(64, width), tensor(width, 512, strides=[1, width]))
+        clusters += [replace(GEMM, args=args, flops=2.0 * 64 * width * 512), RELU]
+        times_s += [0.006 / count, 0.002 / count]
+        motifs.append(Motif(clusters=(2 * i, 2 * i + 1), count=4.0))
+    times = measured(times_s, CLASSES * count)
+    return target_of(small_signature(clusters=tuple(clusters), motifs=tuple(motifs), measurements=(times,)))
+
+
+def error_of(some: Iterable[Candidate], target: Target) -> float:
+    """Of the best network of these, with the rows that all candidates together tell."""
+    chosen = candidates(target, budget_s=BUDGET_S, limit=1000)
+    rows = MatchedCharacteristics(target, BlockCosts.of([(c, alone(part_of(c))) for c in chosen]).overheads)
+    costs = BlockCosts.of([(c, alone(part_of(c))) for c in some])
+    return relax(program_of(costs, list(costs.placed), rows, rows.target, BUDGET_S, "inference")).error
+
+
+@pytest.mark.parametrize("count", [1, 4, 12])
+def test_what_no_network_would_hold_is_not_measured(count: int) -> None:
+    """And most of what the others could add to the first wave is there."""
+    target, machine = layers(count), SteadyMachine()
+    costs_of(target, BUDGET_S, machine, STEADY)
+    everything = candidates(target, budget_s=BUDGET_S, limit=1000)
+    tried = {c.key: c for wave in machine.waves for c in wave}
+    assert len(tried) == sum(map(len, machine.waves)), "nothing is measured twice"
+    assert len(tried) < len(everything)
+    first, known, best = (error_of(some, target) for some in (machine.waves[0], tried.values(), everything))
+    assert known - best < (first - best) / 2
+
+
+def test_the_first_wave_has_some_of_each_family() -> None:
+    large, small = (candidate("linear", rows=rows) for rows in (8, 16))
+    chosen = [replace(large, time_s=i, share=0.5) for i in range(1, 6)]
+    chosen += [replace(small, time_s=i, family="rare", share=0.001) for i in range(1, 6)]
+    first = first_of_families(chosen)
+    assert [(c.family, c.time_s) for c in first] == [*(("linear", i) for i in range(1, OF_LARGE + 1)), ("rare", 1)]
+
+
+def test_no_more_are_measured_than_the_effort_allows() -> None:
+    machine = SteadyMachine(effort=replace(NORMAL, candidates=5))
+    costs_of(layers(4), BUDGET_S, machine, STEADY)
+    assert sum(c.kind != "operator" for wave in machine.waves for c in wave) == 5
+
+
+def test_on_a_gpu_they_are_measured_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_candidates, "AT_A_TIME_IN_ORDER", 4)
+    machine = SteadyMachine(own_sizes=True)
+    costs_of(layers(4), BUDGET_S, machine, STEADY)
+    order = [c.key for c in candidates(layers(4), budget_s=BUDGET_S, own_sizes=True)]
+    tried = [c.key for wave in machine.waves for c in wave if c.kind != "operator"]
+    assert tried == order[: len(tried)]
+    assert len(tried) % 4 == 0
+
+
+def test_a_wave_that_ends_its_process_does_not_end_the_others() -> None:
+    machine = SteadyMachine([ProcessError("killed", cause="nobody knows", hint="none")])
+    assert costs_of(layers(4), BUDGET_S, machine, STEADY).placed
+    first, second, *_ = machine.waves
+    assert not {c.key for c in first} & {c.key for c in second}
+    assert machine.notes == ["blocks were left out: killed: nobody knows"]
+
+
+def test_a_wave_that_hangs_is_the_last_one() -> None:
+    """Operators by themselves stand for all that is missing."""
+    machine = SteadyMachine([MeasurementError("took too long", cause="it hangs", hint="none")])
+    costs_of(layers(4), BUDGET_S, machine, STEADY)
+    assert {c.kind for wave in machine.waves[1:] for c in wave} == {"operator"}
+
+
+def test_where_nothing_can_be_measured_the_reason_is_told() -> None:
+    machine = SteadyMachine([MeasurementError("took too long", cause="it hangs", hint="none") for _ in range(2)])
+    with pytest.raises(MeasurementError, match="took too long"):
+        costs_of(layers(1), BUDGET_S, machine, STEADY)
+
+
+def test_operators_that_nothing_stands_for_are_an_error() -> None:
+    unknown = cluster("prims.nothing.default", "other", (tensor(4),), tensor(4))
+    signature = small_signature(clusters=(unknown,), motifs=(), measurements=(measured((0.008,), ("other|x",)),))
+    with pytest.raises(StatsNetError, match="no block stands for any operator"):
+        costs_of(target_of(signature), BUDGET_S, SteadyMachine(), STEADY)
