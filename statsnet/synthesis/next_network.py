@@ -32,17 +32,13 @@ more."""
 
 
 class Scope(Enum):
-    """What the next network is made of: any candidates; the best network with a few changes, also in its blocks' sizes;
-    or the best one with a few changes among blocks that were part of a network. The wider, the better a network there
-    may be, and the more surprises it brings."""
+    """What the next network is made of: any candidates; the best network with a few changes among blocks that were part
+    of a network; or with a few changes also in its blocks' sizes. The wider, the better a network there may be, and the
+    more surprises it brings."""
 
     ALL = auto()
-    NEAR = auto()
     SEEN = auto()
-
-    @property
-    def narrower(self) -> Scope:
-        return Scope.NEAR if self is Scope.ALL else Scope.SEEN
+    NEAR = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

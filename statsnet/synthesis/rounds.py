@@ -26,19 +26,20 @@ def solve_in_rounds(
 
     Each round learns the blocks' times in place and, for the program's right-hand side, what belongs to no block, such
     as the framework time that a network has beyond its blocks'. The first rounds choose freely, later ones near the
-    best network so far. If a round gains little while categories or kernel classes miss their bars, the next has a
-    narrower `Scope`. Networks that are already known (`known`) replace the first rounds. The rounds end with the
-    effort's (default: the bench's), with a good network, when no scope promises or gains much, or when another one and
-    the confirmation would take longer than the deadline leaves.
+    best network so far: among blocks that networks held, and where these promise or gain little, once also among other
+    sizes. Networks that are already known (`known`) replace the first rounds. The rounds end with the effort's
+    (default: the bench's), with a good network, when a round gained little and categories and kernel classes meet their
+    bars or no scope promises more, or when another one and the confirmation would take longer than the deadline leaves.
     """
     setup, effort = problem.bench.setup, effort or problem.bench.setup.effort
     rounds = _Rounds(
         problem=problem,
         effort=effort,
         known=known or Knowledge(costs=problem.costs),
-        scope=Scope.NEAR if known else Scope.ALL,
+        scope=Scope.SEEN if known else Scope.ALL,
     )
-    for number in range(effort.rounds):
+    earlier = len(rounds.known.trials)
+    while (number := len(rounds.known.trials) - earlier) < effort.rounds:
         if not rounds.have_time(number) or rounds.make(number):
             break
     known, pace = rounds.known, rounds.pace
@@ -58,6 +59,8 @@ class _Rounds:
     effort: Effort
     known: Knowledge
     scope: Scope
+    is_in_vain: bool = False
+    """Whether other sizes were tried, and gained little."""
     pace: Pace = field(default_factory=Pace)
 
     def have_time(self, number: int) -> bool:
@@ -74,13 +77,13 @@ class _Rounds:
         setup = self.problem.bench.setup
         setup.report(Progress(stage=f"solving, round {number + 1}"))
         if self.scope is Scope.ALL and number >= self.effort.free_rounds:
-            self.scope = self.scope.narrower
+            self.scope = Scope.SEEN
         begin_s = setup.stages.clock()
         with setup.stages.stage(SOLVING, self.pace.solve_s):
             choice = NextNetwork(problem=self.problem, known=self.known).choose(self.scope)
         self.pace = replace(self.pace, solve_s=setup.stages.clock() - begin_s)
         if choice is None:
-            return not self._narrow()
+            return not self._go_on(gained_little=True)
         try:
             self._measure(choice)
         except MeasurementError as error:
@@ -92,9 +95,8 @@ class _Rounds:
             return False
         if self.known.trials[-1].is_good(self.problem):
             return True
-        if not gained_little(self.known.trials, self.problem):
-            return False
-        return self._has_shares() or not self._narrow()
+        is_little = gained_little(self.known.trials, self.problem)
+        return (is_little and self._has_shares()) or not self._go_on(gained_little=is_little)
 
     def _measure(self, choice: Choice) -> None:
         setup, is_first = self.problem.bench.setup, not self.known.trials
@@ -112,9 +114,16 @@ class _Rounds:
         best = self.known.best(self.problem)
         return best is not None and best.has_shares(self.problem)
 
-    def _narrow(self) -> bool:
-        """Give the next round a narrower scope; returns whether there is one."""
-        if self.scope is Scope.SEEN:
-            return False
-        self.scope = self.scope.narrower
+    def _go_on(self, *, gained_little: bool) -> bool:
+        """Set the next round's scope; returns whether there is one. Blocks in other sizes were never in a network, and
+        bring surprises: they come when known ones promise or gain little, and then are known, too."""
+        match self.scope:
+            case Scope.ALL:
+                self.scope = Scope.SEEN if gained_little else Scope.ALL
+            case Scope.SEEN if gained_little:
+                if self.is_in_vain:
+                    return False
+                self.scope = Scope.NEAR
+            case Scope.NEAR:
+                self.scope, self.is_in_vain = Scope.SEEN, gained_little
         return True

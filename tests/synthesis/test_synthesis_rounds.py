@@ -200,9 +200,17 @@ def test_a_round_gains_little_if_two_differ_as_much_by_chance(
     assert gained_little(trials, small_problem()) is is_little
 
 
-@pytest.mark.parametrize(("has_shares", "scopes"), [(True, []), (False, [Scope.NEAR, Scope.SEEN])])
-def test_after_a_round_that_gained_little_the_next_is_narrower_unless_shares_are_good(
-    has_shares: bool, scopes: list[Scope], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("has_shares", "gains", "scopes"),
+    [
+        (True, "", ""),
+        (False, "", "SEEN NEAR SEEN"),
+        (False, "SEEN", "SEEN SEEN SEEN SEEN SEEN"),
+        (False, "NEAR", "SEEN NEAR SEEN NEAR SEEN"),
+    ],
+)
+def test_after_a_round_that_gained_little_the_next_has_another_scope_unless_shares_are_good(
+    has_shares: bool, gains: str, scopes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Scope] = []
     near = NextNetwork.near_the_best
@@ -213,11 +221,11 @@ def test_after_a_round_that_gained_little_the_next_is_narrower_unless_shares_are
         return replace(choice, solution=replace(choice.solution, error=0.0))
 
     monkeypatch.setattr(NextNetwork, "near_the_best", near_the_best)
-    monkeypatch.setattr(rounds, "gained_little", lambda *_: True)
+    monkeypatch.setattr(rounds, "gained_little", lambda *_: not looked or looked[-1].name != gains)
     monkeypatch.setattr(Trial, "has_shares", lambda *_: has_shares)
     monkeypatch.setattr(Trial, "is_good", lambda *_: False)
-    solve_in_rounds(small_problem())
-    assert looked == scopes
+    solve_in_rounds(small_problem(), effort=replace(NORMAL, rounds=7))
+    assert " ".join(scope.name for scope in looked) == scopes
 
 
 @pytest.mark.parametrize(
