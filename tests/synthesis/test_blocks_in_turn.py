@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 from block_configs import CONFIGS
+from hypothesis import given
+from hypothesis import strategies as st
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import laid_out, with_tuples
@@ -15,7 +17,7 @@ from statsnet.measure.task import Context, Event
 from statsnet.profiling.timeline import Timeline, profile_step
 from statsnet.proxy.towers import Placed
 from statsnet.synthesis import blocks_in_turn, tasks
-from statsnet.synthesis.blocks_in_turn import BlocksInTurn
+from statsnet.synthesis.blocks_in_turn import BlocksInTurn, unlike_in_turn
 from statsnet.synthesis.single_block import SingleBlock, in_a_row, run_in_turn
 from statsnet.synthesis.tasks import MeasureBlocks
 
@@ -144,3 +146,13 @@ def test_gradients_lie_in_memory_as_in_a_network(kind: str) -> None:
         with torch.no_grad():
             y = block.module(block._input())
         assert block.grad.stride() == laid_out(torch.randn_like(y), block.module).stride(), config
+
+
+@given(functions=st.lists(st.sampled_from(["exp", "add", "mul"]), max_size=12))
+def test_the_second_block_of_some_code_comes_after_the_first_ones_of_all(functions: list[str]) -> None:
+    placed = [Placed(kind="pointwise", config={"functions": (f,), "shape": (n,)}) for n, f in enumerate(functions)]
+    order = unlike_in_turn(placed)
+    assert sorted(order) == list(range(len(placed)))
+    run = [functions[place] for place in order]
+    ranks = [run[:i].count(f) for i, f in enumerate(run)]
+    assert ranks == sorted(ranks)
