@@ -3,6 +3,7 @@ network would be made of if they cost what their nearest relatives let expect.""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,10 @@ CONSIDERED = 1000
 LARGE_SHARE, OF_LARGE = 0.01, 3
 """Of a family with this share of the target's time, so many candidates are measured first; one of others."""
 
+MOST_FIRST = 2 / 3
+"""Of all that may be measured, at most this share is measured first: what the best network would be made of comes
+after it."""
+
 AT_A_TIME, AT_A_TIME_IN_ORDER = 60, 120
 """Most candidates of each further wave, and where they are taken in their order."""
 
@@ -48,7 +53,8 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
     left = candidates(target, budget_s=budget_s, limit=limit, own_sizes=setup.own_sizes)
     idle_s = bench.idle_s([c.optimizer for c in left if c.optimizer], speed)
     survey = _Survey(target=target, budget_s=budget_s, bench=bench, speed=speed, idle_s=idle_s)
-    wave = left[:AT_A_TIME_IN_ORDER] if setup.own_sizes else first_of_families(left)
+    first = first_of_families(left)[: math.ceil(MOST_FIRST * setup.effort.candidates)]
+    wave = left[:AT_A_TIME_IN_ORDER] if setup.own_sizes else first
     while wave := wave[: setup.effort.candidates - survey.tried]:
         if not survey.measure(wave) or setup.deadline.passed:
             break
