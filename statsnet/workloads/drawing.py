@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 from unittest.mock import patch
 
@@ -17,6 +19,31 @@ DRAWN = 1_000_003
 """So many numbers of a parameter are drawn, and then repeated. A prime number, so that many rows of a table differ."""
 
 
+@dataclass(slots=True)
+class _Patches:
+    """Of torch's methods: made for the first of several threads that build models, taken back after the last."""
+
+    lock: Lock = field(default_factory=Lock)
+    users: int = 0
+    made: ExitStack = field(default_factory=ExitStack)
+
+    def begin(self) -> None:
+        with self.lock:
+            if self.users == 0:
+                for name in ("normal_", "uniform_"):
+                    self.made.enter_context(patch.object(torch.Tensor, name, _in_part(getattr(torch.Tensor, name))))
+            self.users += 1
+
+    def end(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                self.made.close()
+
+
+_PATCHES = _Patches()
+
+
 @contextmanager
 def drawn_in_part() -> Iterator[None]:
     """Inside the `with` block, the tensor methods `normal_` and `uniform_`, which all of torch's initialisers call,
@@ -24,10 +51,11 @@ def drawn_in_part() -> Iterator[None]:
 
     No dispatch mode: under one, TorchScript and the compiler behave otherwise than in a user's own program.
     """
-    with ExitStack() as stack:
-        for name in ("normal_", "uniform_"):
-            stack.enter_context(patch.object(torch.Tensor, name, _in_part(getattr(torch.Tensor, name))))
+    _PATCHES.begin()
+    try:
         yield
+    finally:
+        _PATCHES.end()
 
 
 def _in_part(draw: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

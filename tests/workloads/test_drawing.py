@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 import torch
@@ -68,6 +70,24 @@ def test_a_row_set_to_zero_stays_so() -> None:
 def test_torch_draws_as_ever_afterwards() -> None:
     with drawn_in_part():
         assert "normal_" in vars(torch.Tensor)
+    assert not {"normal_", "uniform_"} & vars(torch.Tensor).keys()
+
+
+def test_of_two_threads_that_build_at_once_the_last_one_takes_it_back() -> None:
+    begun, goes_on = Event(), Event()
+
+    def build() -> None:
+        with drawn_in_part():
+            begun.set()
+            goes_on.wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        with drawn_in_part():
+            other = threads.submit(build)
+            begun.wait()
+        assert "normal_" in vars(torch.Tensor)
+        goes_on.set()
+        other.result()
     assert not {"normal_", "uniform_"} & vars(torch.Tensor).keys()
 
 
