@@ -94,7 +94,12 @@ def main() -> None:
     if min(given.rounds, given.candidates, given.most) < 1:
         raise UsageError("--rounds, --candidates and --most are at least 1")
     effort = replace(
-        QUICK, rounds=given.rounds, least_rounds=given.rounds, free_rounds=given.rounds, candidates=given.candidates
+        QUICK,
+        rounds=given.rounds,
+        least_rounds=given.rounds,
+        free_rounds=given.rounds,
+        candidates=given.candidates,
+        candidates_in_order=given.candidates,
     )
     make = MakeOptions(
         mode=given.mode, dtype=given.dtype, device=f"recorded:{given.device}", profiles=given.profiles, effort=effort

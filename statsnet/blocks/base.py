@@ -212,9 +212,8 @@ class BlockKind(ABC):
 
 
 _ON_META: dict[tuple[str, str], nn.Module] = {}
-MOST_ON_META = 5_000
-"""One synthesis looks at 2,100 to 3,600 sizes (three mixes in both modes), each of a few kilobytes. A long search
-forgets the oldest."""
+MOST_ON_META = 10_000
+"""One synthesis looks at some thousand sizes, each of a few kilobytes. A long search forgets the oldest."""
 
 
 class _NoValues(TorchFunctionMode):

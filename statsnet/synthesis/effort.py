@@ -27,7 +27,9 @@ class Effort:
     """New processes that measure the finished network; the next number if its step time differs from its round's, or
     some operators took much longer than there."""
     candidates: int
-    """Most blocks that are measured."""
+    """Most candidates that are measured."""
+    candidates_in_order: int
+    """The same on a GPU, where they are taken in their order."""
     block_processes: int
     """Processes that measure the blocks one by one; the fastest counts."""
     profiled_s: float
@@ -47,7 +49,8 @@ QUICK = Effort(
     first_processes=1,
     round_processes=1,
     confirming=(),
-    candidates=120,
+    candidates=80,
+    candidates_in_order=120,
     block_processes=1,
     profiled_s=4.0,
     retimed_s=8.0,
@@ -62,7 +65,8 @@ NORMAL = Effort(
     first_processes=1,
     round_processes=2,
     confirming=(2, 4),
-    candidates=300,
+    candidates=240,
+    candidates_in_order=360,
     block_processes=1,
     profiled_s=12.0,
     retimed_s=20.0,
@@ -78,6 +82,7 @@ THOROUGH = Effort(
     round_processes=3,
     confirming=(3, 5, 7),
     candidates=360,
+    candidates_in_order=360,
     block_processes=2,
     profiled_s=120.0,
     retimed_s=600.0,

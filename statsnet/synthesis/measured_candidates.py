@@ -25,10 +25,10 @@ from statsnet.synthesis.operator_candidates import not_served, operator_candidat
 LARGEST_COUNT = 96
 """Uses of one block in a step that is no longer than the suite's. In a longer one there may be more, in proportion."""
 
-CONSIDERED = 1000
+CONSIDERED = 600
 """Most candidates of which the ones to be measured are chosen. To estimate what one takes costs milliseconds."""
 
-LARGE_SHARE, OF_LARGE = 0.01, 3
+LARGE_SHARE, OF_LARGE = 0.01, 2
 """Of a family with this share of the target's time, so many candidates are measured first; one of others."""
 
 MOST_FIRST = 2 / 3
@@ -49,13 +49,14 @@ MOST_FOREIGN = 0.25
 def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed) -> BlockCosts:
     """The costs of the candidates that can be measured. Raises StatsNetError if there are none."""
     setup = bench.setup
-    limit = setup.effort.candidates if setup.own_sizes else max(CONSIDERED, setup.effort.candidates)
-    left = candidates(target, budget_s=budget_s, limit=limit, own_sizes=setup.own_sizes)
+    most = setup.effort.candidates_in_order if setup.own_sizes else setup.effort.candidates
+    considered = most if setup.own_sizes else max(CONSIDERED, most)
+    left = candidates(target, budget_s=budget_s, limit=considered, own_sizes=setup.own_sizes)
     idle_s = bench.idle_s([c.optimizer for c in left if c.optimizer], speed)
     survey = _Survey(target=target, budget_s=budget_s, bench=bench, speed=speed, idle_s=idle_s)
-    first = first_of_families(left)[: math.ceil(MOST_FIRST * setup.effort.candidates)]
+    first = first_of_families(left)[: math.ceil(MOST_FIRST * most)]
     wave = left[:AT_A_TIME_IN_ORDER] if setup.own_sizes else first
-    while wave := wave[: setup.effort.candidates - survey.tried]:
+    while wave := wave[: most - survey.tried]:
         if not survey.measure(wave) or setup.deadline.passed:
             break
         taken = {c.key for c in wave}

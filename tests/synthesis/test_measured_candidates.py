@@ -97,8 +97,9 @@ def error_of(some: Iterable[Candidate], target: Target) -> float:
 
 
 @pytest.mark.parametrize("count", [1, 4, 12])
-def test_what_no_network_would_hold_is_not_measured(count: int) -> None:
+def test_what_no_network_would_hold_is_not_measured(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And most of what the others could add to the first wave is there."""
+    monkeypatch.setattr(measured_candidates, "LEAST_GAIN", 0.01)
     target, machine = layers(count), SteadyMachine()
     costs_of(target, BUDGET_S, machine, STEADY)
     everything = candidates(target, budget_s=BUDGET_S, limit=1000)
@@ -117,7 +118,8 @@ def test_the_first_wave_has_some_of_each_family() -> None:
     assert [(c.family, c.time_s) for c in first] == [*(("linear", i) for i in range(1, OF_LARGE + 1)), ("rare", 1)]
 
 
-def test_no_more_are_measured_than_the_effort_allows() -> None:
+def test_no_more_are_measured_than_the_effort_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_candidates, "LEAST_GAIN", 0.0)
     machine = SteadyMachine(effort=replace(NORMAL, candidates=5))
     costs_of(layers(4), BUDGET_S, machine, STEADY)
     assert [sum(c.kind != "operator" for c in wave) for wave in machine.waves] == [4, 1, 0]
