@@ -56,7 +56,7 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-pytest_plugins = ["benchmark_programs", "measuring", "networks"]
+pytest_plugins = ["benchmark_programs", "measuring", "networks", "onnx_exporter"]
 
 
 def pytest_collection_finish() -> None:

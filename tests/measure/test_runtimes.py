@@ -19,7 +19,10 @@ from statsnet.measure.runtimes import RUNTIMES, exported_workload, saved_onnx
 from statsnet.workloads import BuiltWorkload, build, make_step
 from statsnet.workloads.settings import parse_setting
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # torch's exporter warns of torch's own code
+    pytest.mark.usefixtures("one_reading_of_operators"),
+]
 
 FACTORY = """
 import torch

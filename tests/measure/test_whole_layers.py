@@ -12,7 +12,10 @@ from statsnet.measure.lacking_operators import rewritten
 from statsnet.measure.runtimes import saved_onnx
 from statsnet.measure.whole_layers import LAYERS
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # torch's exporter warns of torch's own code
+    pytest.mark.usefixtures("one_reading_of_operators"),
+]
 
 SEQUENCES, POSITIONS, WIDTH, HEADS = 3, 5, 16, 4
 

@@ -17,7 +17,10 @@ from statsnet.measure.proxy_graph import graph_of
 from statsnet.measure.runtimes import exported_proxy
 from statsnet.proxy.towers import Placed, Tower, build_towers
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # torch's exporter warns of torch's own code
+    pytest.mark.usefixtures("one_reading_of_operators"),
+]
 
 
 def one_of(kind: str, config: dict[str, Any]) -> list[Tower]:

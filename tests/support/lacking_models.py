@@ -1,4 +1,4 @@
-"""A model for each operator that other runtimes lack."""
+"""A function for each operator that other runtimes lack, and models of several of them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,20 @@ CASES = {
     "a product for each": (lambda x, w: aten._grouped_mm(x, w), (3, 4, 8), (3, 8, 4)),
 }
 
+EXPERTS = ("experts", "experts, transposed", "a product for each")
+ONLY_AS_ONNX = ("running product", "one axis", "by a factor", *EXPERTS)
+"""OpenVINO does not read these from torch's graphs."""
 
-class Function(nn.Module):
-    def __init__(self, case):
+
+class Functions(nn.Module):
+    def __init__(self, cases):
         super().__init__()
-        self.function = CASES[case][0]
+        self.rows = [CASES[case] for case in cases]
 
     def forward(self, *tensors):
-        return self.function(*tensors)
+        given = iter(tensors)
+        return tuple(function(*(next(given) for _ in shapes)) for function, *shapes in self.rows)
 
 
-def make(case):
-    return Function(case), tuple(randn(*shape) for shape in CASES[case][1:])
+def make(cases):
+    return Functions(cases), tuple(randn(*shape) for case in cases for shape in CASES[case][1:])
