@@ -9,6 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any
 from unittest.mock import patch
 
@@ -21,13 +24,21 @@ _PARTITIONER = "HopGraphMinCutPartitioner"
 _PARTITIONS = "create_partitioned_graph"
 
 
+@cache
+def _tracing_modules() -> tuple[str, ...]:
+    """Their names. All that are imported may be thousands, and a capture looks for these."""
+    if (spec := find_spec(_PACKAGE)) is None:
+        return ()
+    return _PACKAGE, *(f"{_PACKAGE}.{each.name}" for each in iter_modules(spec.submodule_search_locations))
+
+
 @contextmanager
 def tracing_wrapped(wrap: Callable[[Traces], Traces]) -> Iterator[None]:
     """Within it, torch calls what `wrap` makes of each function that traces. Nothing is changed where this torch traces
     in another way, or has traced nothing yet."""
     with ExitStack() as stack:
-        for name, module in list(sys.modules.items()):
-            if not name.startswith(_PACKAGE) or module is None:
+        for module in map(sys.modules.get, _tracing_modules()):
+            if module is None:
                 continue
             for function in _TRACES:
                 if (traces := vars(module).get(function)) is not None:
