@@ -13,6 +13,7 @@ import numpy as np
 
 from statsnet.errors import printable
 from statsnet.profiling.capture import OpCall
+from statsnet.recordings.arguments import MOST_AXES
 from statsnet.recordings.onnx_call import NUMBERS, OnnxCall, Tensor, encoded_tensor, tensor_of_type
 from statsnet.recordings.onnx_file import onnx_package
 from statsnet.recordings.onnx_fused import DOMAINS as FUSED_DOMAINS
@@ -71,7 +72,8 @@ class GraphReader:
         for weight in graph.initializer:
             scope.shapes[weight.name] = encoded_tensor(weight.data_type, weight.dims)
             self.weights.add(weight.name)
-            if math.prod(weight.dims) <= MOST_ELEMENTS and weight.data_location == 0:
+            has_size = len(weight.dims) <= MOST_AXES  # of a hundred thousand, the product alone takes seconds
+            if has_size and math.prod(weight.dims) <= MOST_ELEMENTS and weight.data_location == 0:
                 with suppress(Exception):  # damaged, or of an unknown type: its errors have no common one
                     scope.values[weight.name] = self.onnx.numpy_helper.to_array(weight)
         for node in graph.node:
