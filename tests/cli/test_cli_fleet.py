@@ -19,6 +19,7 @@ from cli_support import GOLDEN, WhenSaid, command, environment, member, read, wr
 from engines import asked, check_engine, errand
 from fake_tasks import Doubling, HangingOnce
 from ray_clusters import TwoNodes, two_nodes
+from synthesis_builders import few_jumps
 
 from statsnet.cli import main
 from statsnet.errors import UsageError
@@ -181,6 +182,7 @@ def test_a_proxy_of_two_nodes(
         monkeypatch.setattr(module, "UNDERCUT", 1e9)  # the nodes disturb each other
     monkeypatch.setattr(machine_speed, "SPOILT", 1e9)
     monkeypatch.setitem(EFFORTS, "quick", replace(QUICK, candidates=24))
+    few_jumps(monkeypatch)
     put, killed = MeasurementCache.put, list[bool]()
 
     def put_and_kill(cache: MeasurementCache, key: str, value: object) -> None:

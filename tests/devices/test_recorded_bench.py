@@ -39,6 +39,8 @@ from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetwo
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.problem import ProxyRequest
 
+FEW_BLOCKS = replace(QUICK, candidates=24)
+
 
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> ProfilesDB:
@@ -92,7 +94,7 @@ def test_a_proxy_is_made_from_the_record_alone(
     save_signature(tmp_path / "z80.json", record)
     options = MakeOptions(
         mode=mode, device=f"recorded:{tmp_path / 'z80.json'}", profiles=db.path,
-        cache=MeasurementCache(tmp_path / "cache"), effort=QUICK,
+        cache=MeasurementCache(tmp_path / "cache"), effort=FEW_BLOCKS,
     )  # fmt: skip
     proxy = synthesize(ProxyRequest(mix_text="recsys:1", budget_s=budget_s), options)
     assert {type(task) for task in tasks} == {CaptureBlockOperators, CaptureNetworkOperators}
@@ -119,7 +121,7 @@ def for_acme_one(db: ProfilesDB, tmp_path: Path) -> MakeOptions:
     save_record(tmp_path / "db" / "devices" / "acme-one.json.gz", gemm_record())
     return MakeOptions(
         mode="inference", device="recorded:acme-one", profiles=tmp_path / "db",
-        cache=MeasurementCache(tmp_path / "cache"), effort=QUICK,
+        cache=MeasurementCache(tmp_path / "cache"), effort=FEW_BLOCKS,
     )  # fmt: skip
 
 

@@ -23,6 +23,15 @@ import nbformat
 
 source, target, folder = sys.argv[1:]
 notebook = nbformat.read(source, as_version=4)
+notebook.cells.insert(0, nbformat.v4.new_code_cell('''
+from dataclasses import replace
+
+from statsnet.synthesis import next_network
+from statsnet.synthesis.effort import EFFORTS, QUICK
+
+EFFORTS["quick"] = replace(QUICK, candidates=24)  # the fit is not looked at
+next_network.FIRST_JUMPS, next_network.JUMPS, next_network.JUMPS_NEARBY = 3, 10, 40
+'''))
 nbclient.NotebookClient(notebook, timeout=900, resources={"metadata": {"path": folder}}).execute()
 nbformat.write(notebook, target)
 """
