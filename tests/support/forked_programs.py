@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+# Networks with collectives import torch's compiler, for more than a second in each process. The server of processes
+# does so itself once a task has imported this.
+import statsnet.profiling.capture  # noqa: F401
 from statsnet.measure.process import run
 from statsnet.measure.task import Context, Task
 
