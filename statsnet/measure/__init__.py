@@ -7,7 +7,7 @@ Limits on that process
 How a step is timed
     timing, timing_tasks, turns, cache_flush, runtimes
 A graph for other runtimes
-    proxy_graph, graph_inputs, whole_layers, lacking_operators, onnx_translations, onnx_bags
+    proxy_graph, graph_inputs, whole_layers, lacking_operators, lacking_pools, onnx_translations, onnx_bags
 Many samples
     rounds, side_by_side, rounds_log, cache
 A quiet machine

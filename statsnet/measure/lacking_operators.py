@@ -1,20 +1,24 @@
 """Operators that other runtimes lack or get wrong, in others that they have. The same numbers, but for rounding.
 
 Most read and multiply about as much as torch's own kernel, so that what is timed is what somebody would deploy. Not so
-a running product, which takes a pass over its tensor for each doubling of the axis where torch takes one; distances of
-few rows or another power than 2, which make all gaps in memory; and pools of uneven windows, which are dense products.
+running products and extremes, which take a pass for each doubling of the axis where torch takes one in all; distances
+of few rows or another power than 2, which make all gaps in memory; and pools of uneven windows (`lacking_pools`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.export import ExportedProgram
+
+from statsnet.measure.lacking_pools import adaptive_average, adaptive_maximum
+
+aten: Any = torch.ops.aten
 
 MOST_ROWS = 25
 """For more, torch finds Euclidean distances by a product."""
@@ -24,28 +28,6 @@ def rewritten(program: ExportedProgram, table: Mapping[Any, Callable[..., Any]])
     """The same program; the operators of this table that are in it are what the table makes of them."""
     held = {node.target for node in program.graph.nodes} & table.keys()
     return program.run_decompositions({target: table[target] for target in held}) if held else program
-
-
-def adaptive_average(x: Tensor, sizes: Sequence[int]) -> Tensor:
-    """As `aten.adaptive_avg_pool3d`. Windows of one size are a pool, others a product with each axis's averages."""
-    space = len(sizes)
-    given = x.shape[-space:]
-    if not any(n % m for n, m in zip(given, sizes, strict=True)):
-        windows = [n // m for n, m in zip(given, sizes, strict=True)]
-        return F.avg_pool3d(x, windows, windows)
-    for axis, size in zip(range(-space, 0), sizes, strict=True):
-        means = _means(x.shape[axis], size, x)
-        x = x @ means.T if axis == -1 else (means @ x.flatten(axis + 1)).unflatten(-1, x.shape[axis + 1 :])
-    return x
-
-
-def _means(given: int, made: int, like: Tensor) -> Tensor:
-    """[made, given]: each row averages a window, as torch's adaptive pools place them."""
-    begins = torch.arange(made, device=like.device) * given // made
-    ends = (torch.arange(1, made + 1, device=like.device) * given + made - 1) // made
-    places = torch.arange(given, device=like.device)
-    inside = (places >= begins[:, None]) & (places < ends[:, None])
-    return inside.to(like.dtype) / (ends - begins)[:, None]
 
 
 def running_product(x: Tensor, axis: int, *, dtype: torch.dtype | None = None) -> Tensor:
@@ -61,15 +43,81 @@ def running_product(x: Tensor, axis: int, *, dtype: torch.dtype | None = None) -
     return x
 
 
+SMALL = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16})
+"""Dtypes that onnxruntime does not compare."""
+
+
+def running_extreme(x: Tensor, axis: int, *, is_beyond: Callable[[Tensor, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """As `aten.cummax` and `cummin`: values, and their places. Of equal ones the last counts.
+
+    As for a running product, each pass takes in twice as many of the elements before. What is no number is beyond all.
+    """
+    if not x.dim():
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    length, step = x.shape[axis], 1
+    values = x.to(torch.int32) if x.dtype in SMALL else x
+    along = [length if i == axis % x.dim() else 1 for i in range(x.dim())]
+    places = torch.arange(length, device=x.device).view(along).expand(x.shape)
+    while step < length:
+        before, behind = values.narrow(axis, 0, length - step), values.narrow(axis, step, length - step)
+        taken = is_beyond(behind, before)
+        if x.is_floating_point():
+            taken = (taken & ~before.isnan()) | behind.isnan()
+        values, places, step = _chosen(taken, values, axis), _chosen(taken, places, axis), 2 * step
+    return values.to(x.dtype), places
+
+
+def _chosen(behind: Tensor, x: Tensor, axis: int) -> Tensor:
+    """The first elements of an axis as they are. Then each where `behind` is true, and else the one as far before it as
+    there are more elements than choices."""
+    rest = behind.shape[axis]
+    step = x.shape[axis] - rest
+    chosen = torch.where(behind, x.narrow(axis, step, rest), x.narrow(axis, 0, rest))
+    return torch.cat([x.narrow(axis, 0, step), chosen], axis)
+
+
+def places_in_order(
+    ordered: Tensor,
+    x: Tensor | float,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """As `aten.searchsorted`: how many elements along the last axis of `ordered` lie before each of `x`.
+
+    All are looked for at once, and each step halves what is left. Comparing each with all, as torch's exporter does for
+    `bucketize`, would take fewer operators and a table of all pairs.
+    """
+    x = x if isinstance(x, Tensor) else torch.tensor(x, device=ordered.device)
+    if sorter is not None:
+        ordered = ordered.gather(-1, sorter)
+    length, is_right = ordered.shape[-1], side == "right" or (side is None and right)
+    found = torch.zeros_like(x, dtype=torch.int64)
+    for step in (2**power for power in reversed(range(length.bit_length()))):
+        further = found + step
+        place = further.clamp(max=length) - 1
+        element = ordered[place] if ordered.dim() == 1 else ordered.gather(-1, place)
+        is_behind = element > x if is_right else element >= x
+        found = torch.where((further <= length) & ~is_behind, further, found)
+    return found.to(torch.int32) if out_int32 else found
+
+
+def buckets(x: Tensor | float, ordered: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """As `aten.bucketize`."""
+    return places_in_order(ordered, x, out_int32=out_int32, right=right)
+
+
 def stably_sorted(x: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """As `aten.sort.stable`. Of equal elements the first comes first in ONNX, too."""
-    return torch.ops.aten.sort.default(x, dim, descending)
+    return aten.sort.default(x, dim, descending)
 
 
 def distances(a: Tensor, b: Tensor, power: float = 2.0, way: int | None = None) -> Tensor:
     """As `aten.cdist`: of all rows of `a` to all rows of `b`. For many rows torch itself takes a product."""
     if power == 2 and (way == 1 or (way in (0, None) and max(a.shape[-2], b.shape[-2]) > MOST_ROWS)):
-        return torch.ops.aten._euclidean_dist.default(a, b)
+        return aten._euclidean_dist.default(a, b)
     gaps = (a.unsqueeze(-2) - b.unsqueeze(-3)).abs()
     if power == 0:
         return (gaps != 0).sum(-1).to(a.dtype)
@@ -83,15 +131,24 @@ def distances(a: Tensor, b: Tensor, power: float = 2.0, way: int | None = None) 
 
 
 IN_ALL: dict[Any, Callable[..., Any]] = {
-    torch.ops.aten.cdist.default: distances,
-    torch.ops.aten._cdist_forward.default: distances,
+    aten.cdist.default: distances,
+    aten._cdist_forward.default: distances,
 }
 """OpenVINO's reader of torch's graphs takes every distance for the Euclidean one."""
 
 IN_ONNX: dict[Any, Callable[..., Any]] = {
-    torch.ops.aten.adaptive_avg_pool3d.default: adaptive_average,
-    torch.ops.aten._adaptive_avg_pool3d.default: adaptive_average,
-    torch.ops.aten.cumprod.default: running_product,
-    torch.ops.aten.sort.stable: stably_sorted,
+    aten.adaptive_avg_pool3d.default: adaptive_average,
+    aten._adaptive_avg_pool3d.default: adaptive_average,
+    aten.adaptive_max_pool1d.default: adaptive_maximum,
+    aten.adaptive_max_pool2d.default: adaptive_maximum,
+    aten.adaptive_max_pool3d.default: adaptive_maximum,
+    aten.cumprod.default: running_product,
+    aten.cummax.default: partial(running_extreme, is_beyond=torch.ge),
+    aten.cummin.default: partial(running_extreme, is_beyond=torch.le),
+    aten.searchsorted.Tensor: places_in_order,
+    aten.searchsorted.Scalar: places_in_order,
+    aten.bucketize.Tensor: buckets,
+    aten.bucketize.Scalar: buckets,
+    aten.sort.stable: stably_sorted,
 }
-"""torch's exporter has no translation of them."""
+"""torch's exporter has no translation of them, or one that takes a table of all pairs."""
