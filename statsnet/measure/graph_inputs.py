@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from statsnet.signatures.categories import base_name, categorize
 
@@ -49,6 +50,40 @@ class Layout:
         if self.order != tuple(range(len(self.order))):
             x = x.permute(self.order)
         return x if x.shape == self.shape else x.expand(self.shape)
+
+
+class WithTensors(nn.Module):
+    """A model that is given tensors alone, in the order of its arguments' leaves; all else of a call stays as it is.
+    For OpenVINO, a flag such as `use_cache=False` would be an input of which it does not know the shape."""
+
+    def __init__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__()
+        self.model = model
+        leaves, self.spec = tree_flatten((args, kwargs))
+        self.fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self.places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+
+    def forward(self, *tensors: Tensor) -> Any:
+        leaves = list(self.fixed)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        args, kwargs = tree_unflatten(leaves, self.spec)
+        return self.model(*args, **kwargs)
+
+
+FLAGS = (bool, int, float, str, type(None))
+
+
+def taking_tensors(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """A model and its arguments for a graph: the same, unless there are flags and numbers among them. What may hold
+    tensors that no tree shows stays an argument, for a graph would take these for constants."""
+    leaves, _ = tree_flatten((args, kwargs))
+    others = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
+    if not others or not all(isinstance(leaf, FLAGS) for leaf in others):
+        return model, args, kwargs
+    return WithTensors(model, args, kwargs), tuple(leaf for leaf in leaves if isinstance(leaf, Tensor)), {}
 
 
 def operands_read(proxy: nn.Module) -> dict[str, tuple[Tensor, ...]]:

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import UsageError, WorkloadError
+from statsnet.measure.graph_inputs import taking_tensors
 from statsnet.measure.lacking_operators import IN_ALL, IN_ONNX, rewritten
 from statsnet.measure.onnx_translations import translations
 from statsnet.measure.proxy_graph import graph_of
@@ -56,7 +57,8 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
 def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
     """The graph as an ONNX model with its weights in another file, as protobuf takes no more than 2 GB."""
     program = rewritten(program, IN_ONNX)
-    made = torch.onnx.export(program, dynamo=True, verbose=False, custom_translation_table=translations())
+    with torch.no_grad():  # else one pass of the exporter lays attention out as with gradients, another as without
+        made = torch.onnx.export(program, dynamo=True, verbose=False, custom_translation_table=translations())
     assert made is not None
     made.save(path, external_data=True)
     return path
@@ -66,6 +68,7 @@ def _captured(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     # With gradients on, torch splits layers that it would otherwise run as one; and a proxy's blocks read their
     # input by reshaping and slicing, not by strides, which graphs do not know.
     let_graphs_hold_them()
+    model, args, kwargs = taking_tensors(model, args, kwargs)
     with torch.enable_grad():
         return rewritten(torch.export.export(model, args, kwargs, strict=False), {**LAYERS, **IN_ALL})
 

@@ -93,6 +93,26 @@ def reflected():
     return Reflected(), torch.randn(1, 2, 6, 7)
 
 
+class LearntBias(nn.Module):
+    # Attention as T5's; how its result lies in memory depends on whether there are gradients.
+
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Linear(32, 32)
+        self.bias = nn.Embedding(5, 4)
+
+    def forward(self, *, use_cache, x, length=None, heads):
+        bias = self.bias(torch.arange(25).view(5, 5) % 5).permute(2, 0, 1).expand(2, heads, 5, 5)
+        q = self.query(x).unflatten(-1, (heads, -1)).transpose(1, 2)
+        made = nn.functional.scaled_dot_product_attention(q, q, q, bias, scale=1.0)
+        made = made.transpose(1, 2).reshape(2, 5, 32)
+        return (made, q) if use_cache else made
+
+
+def learnt_bias():
+    return LearntBias(), {"use_cache": False, "x": torch.randn(2, 5, 32), "length": None, "heads": 4}
+
+
 def layer():
     return nn.Linear(300, 5), (torch.randn(2, 300),)
 
@@ -122,6 +142,19 @@ def test_each_input_gives_what_it_gives_in_torch(
     for index in range(len(batches) + 1):
         (output,) = arrays_of(there())
         np.testing.assert_allclose(np.asarray(output), step(index).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_a_model_is_called_with_flags_and_numbers_too(
+    runtime: str, factory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenVINO reads it without a way through ONNX. And attention may have a bias that is learnt."""
+    pytest.importorskip(runtime)
+    if runtime == "openvino":
+        monkeypatch.delattr(runtimes, "saved_onnx")
+    built = build(f"{factory}:learnt_bias", mode="inference")
+    (output,) = arrays_of(exported_workload(runtime, built)())
+    np.testing.assert_allclose(output, make_step(built)(0).numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_iree_takes_models_larger_than_protobuf_does(factory: str, monkeypatch: pytest.MonkeyPatch) -> None:
