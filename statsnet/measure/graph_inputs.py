@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from statsnet.signatures.categories import base_name, categorize
 
 OF_WEIGHTS = frozenset({"convolution", "gemm", "recurrent", "embedding", "normalization"})
-"""Categories whose operators have weights among their operands, but for products of two activations."""
+"""Categories whose operators have weights among their operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,21 @@ def reading(proxy: nn.Module, operands: Mapping[str, Sequence[Tensor]]) -> Itera
             operator.others = others
 
 
+def convolves(module: nn.Module) -> bool:
+    """Whether this is a convolution as an operator by itself."""
+    return hasattr(module, "others") and "convolution" in _categories_of(module)
+
+
 def _reads_weights(operator: Any) -> bool:
+    return not OF_WEIGHTS.isdisjoint(_categories_of(operator))
+
+
+def _categories_of(operator: Any) -> set[str]:
+    """Of what an operator by itself calls, but for products of two activations."""
     seen = _Seen()
     with torch.no_grad(), seen:
         operator.forward(operator.operands[0])
-    return any(categorize(op, "forward") in OF_WEIGHTS and "bmm" not in base_name(op) for op in seen.called)
+    return {categorize(op, "forward") for op in seen.called if "bmm" not in base_name(op)}
 
 
 class _Seen(TorchDispatchMode):

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from statsnet.measure.graph_inputs import Layout, operands_read, reading
+from statsnet.measure.graph_inputs import Layout, convolves, operands_read, reading
 from statsnet.workloads.calling import Inputs
 
 Blocks = list[nn.Module]
@@ -59,7 +59,9 @@ class _Graph(nn.Module):
     ) -> None:
         super().__init__()
         self.proxy = proxy
-        self.before, self.last = _between(proxy, parts)
+        before, last = _between(proxy, parts)
+        self.map_before = {name: _writes_maps(run) for name, run in before.items()}
+        self.map_last = [_writes_maps(run) for run in last]
         given = {**{_head(i): x for i, x in enumerate(batch)}, **parts}
         self.layouts = {name: Layout.of(x) for name, x in given.items()}
         self.of_operands = {name: [Layout.of(x) for x in others] for name, others in operands.items()}
@@ -79,7 +81,7 @@ class _Graph(nn.Module):
         cut: list[Tensor] = []
 
         def enter(x: Tensor, name: str) -> Tensor:
-            cut.append(_end_of(self.before[name], x))
+            cut.append(_end_of(x, is_map=self.map_before[name]))
             return self._taken(name, parts[name])
 
         beside = {
@@ -89,7 +91,7 @@ class _Graph(nn.Module):
         with _entering(self.proxy, {name: partial(enter, name=name) for name in parts}), reading(self.proxy, beside):
             given = [self._taken(_head(i), x) for i, x in enumerate(batch)]
             ends = functional_call(self.proxy, branches, (given,))
-        return [_end_of(blocks, x) for blocks, x in zip(self.last, ends, strict=True)], cut
+        return [_end_of(x, is_map=is_map) for is_map, x in zip(self.map_last, ends, strict=True)], cut
 
     def handed(self, name: str, x: Tensor) -> Tensor:
         """What comes in for the tensor that this block reads."""
@@ -126,16 +128,16 @@ def _between(proxy: nn.Module, parts: Collection[str]) -> tuple[dict[str, Blocks
     return before, last
 
 
-def _end_of(blocks: Blocks, x: Tensor) -> Tensor:
-    """The result of these blocks; of maps, what a pool reads at one position. OpenVINO and onnxruntime still compute
-    all of them."""
-    return F.max_pool2d(x, 1, stride=x.shape[-2:]) if _writes_maps(blocks) and x.dim() == 4 else x
+def _end_of(x: Tensor, *, is_map: bool) -> Tensor:
+    """A result; of maps that a convolution or a pool wrote, what a pool reads at one position. OpenVINO and onnxruntime
+    still compute all of them."""
+    return F.max_pool2d(x, 1, stride=x.shape[-2:]) if is_map and x.dim() == 4 else x
 
 
 def _writes_maps(blocks: Blocks) -> bool:
     """Whether there is a convolution or a pool among them."""
     modules = (m for block in blocks for m in block.modules())
-    return any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) or hasattr(m, "pool") for m in modules)
+    return any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) or hasattr(m, "pool") or convolves(m) for m in modules)
 
 
 def _is_map(x: Tensor) -> bool:

@@ -162,6 +162,19 @@ def test_maps_come_of_images_and_go_out_at_one_position(write_source: Callable[.
     assert not cut
 
 
+def test_a_convolution_by_itself_has_maps_of_images_too(write_source: Callable[..., str], load: Any) -> None:
+    """Else OpenVINO would bring its whole map into a layout of its own, and its result back."""
+    pairs = (("numbers", (1, 1)), ("numbers", (0, 0)), ("numbers", (1, 1)))
+    more = (("nothing",), *pairs, ("number", False), ("numbers", (0, 0)), ("number", 1))
+    convolution = operator("convolution.default", ((2, 16, 4, 6), ()), ((32, 16, 1, 1), ()), more=more)
+    network = load(write_source("inference", one_of("operator", convolution)))
+    graph, inputs = graph_of(network, network.build(), "cpu")
+    (((given,), *_), _), *_ = inputs
+    assert given.shape == (2, 3, 4, 6)
+    ((end,), _) = graph(*inputs[0][0])
+    assert end.shape == (2, 32, 1, 1)
+
+
 def test_what_stands_for_other_branches_is_an_input(
     monkeypatch: pytest.MonkeyPatch, write_source: Callable[..., str], load: Any
 ) -> None:
