@@ -39,7 +39,7 @@ from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetwo
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.problem import ProxyRequest
 
-FEW_BLOCKS = replace(QUICK, candidates=24)
+FEW_BLOCKS = replace(QUICK, candidates=24, candidates_in_order=24)
 
 
 @pytest.fixture(scope="module")
