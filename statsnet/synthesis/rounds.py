@@ -26,7 +26,7 @@ def solve_in_rounds(
 
     Each round learns the blocks' times in place and, for the program's right-hand side, what belongs to no block, such
     as the framework time that a network has beyond its blocks'. The first rounds choose freely, later ones near the
-    best network so far: among blocks that networks held, and where these promise or gain little, once also among other
+    best network so far: among blocks that networks held, and where these promise or gain little, also among other
     sizes. Networks that are already known (`known`) replace the first rounds. The rounds end with the effort's
     (default: the bench's), with a good network, when a round gained little and categories and kernel classes meet their
     bars or no scope promises more, or when another one and the confirmation would take longer than the deadline leaves.
@@ -59,8 +59,6 @@ class _Rounds:
     effort: Effort
     known: Knowledge
     scope: Scope
-    is_in_vain: bool = False
-    """Whether other sizes were tried, and gained little."""
     pace: Pace = field(default_factory=Pace)
 
     def have_time(self, number: int) -> bool:
@@ -117,13 +115,10 @@ class _Rounds:
     def _go_on(self, *, gained_little: bool) -> bool:
         """Set the next round's scope; returns whether there is one. Blocks in other sizes were never in a network, and
         bring surprises: they come when known ones promise or gain little, and then are known, too."""
-        match self.scope:
-            case Scope.ALL:
-                self.scope = Scope.SEEN if gained_little else Scope.ALL
-            case Scope.SEEN if gained_little:
-                if self.is_in_vain:
-                    return False
-                self.scope = Scope.NEAR
-            case Scope.NEAR:
-                self.scope, self.is_in_vain = Scope.SEEN, gained_little
+        if self.scope is Scope.NEAR and gained_little:
+            return False
+        if gained_little:
+            self.scope = Scope.SEEN if self.scope is Scope.ALL else Scope.NEAR
+        elif self.scope is Scope.NEAR:
+            self.scope = Scope.SEEN
         return True

@@ -204,7 +204,7 @@ def test_a_round_gains_little_if_two_differ_as_much_by_chance(
     ("has_shares", "gains", "scopes"),
     [
         (True, "", ""),
-        (False, "", "SEEN NEAR SEEN"),
+        (False, "", "SEEN NEAR"),
         (False, "SEEN", "SEEN SEEN SEEN SEEN SEEN"),
         (False, "NEAR", "SEEN NEAR SEEN NEAR SEEN"),
     ],
