@@ -213,7 +213,7 @@ class BlockKind(ABC):
 
 _ON_META: dict[tuple[str, str], nn.Module] = {}
 MOST_ON_META = 10_000
-"""One synthesis looks at some thousand sizes, each of a few kilobytes. A long search forgets the oldest."""
+"""One synthesis looks at several thousand sizes, each of a few kilobytes. A long search forgets the oldest."""
 
 
 class _NoValues(TorchFunctionMode):

@@ -90,7 +90,9 @@ def places_in_order(
     All are looked for at once, and each step halves what is left. Comparing each with all, as torch's exporter does for
     `bucketize`, would take fewer operators and a table of all pairs.
     """
-    x = x if isinstance(x, Tensor) else torch.tensor(x, device=ordered.device)
+    if not isinstance(x, Tensor):
+        both = torch.result_type(ordered, x)
+        ordered, x = ordered.to(both), torch.tensor(x, device=ordered.device, dtype=torch.float64).to(both)
     if sorter is not None:
         ordered = ordered.gather(-1, sorter)
     length, is_right = ordered.shape[-1], side == "right" or (side is None and right)

@@ -25,7 +25,8 @@ def adaptive_average(x: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def adaptive_maximum(x: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """As `aten.adaptive_max_pool1d` to `3d`: each window's maximum, and its first place in the map."""
+    """As `aten.adaptive_max_pool1d` to `3d`: each window's maximum, and its first place in the map. Of several that are
+    no number, torch has the last one's place, and this the first one's."""
     space = len(sizes)
     if sides := _even(x, sizes):
         pool: Any = getattr(torch.ops.aten, f"max_pool{space}d_with_indices").default

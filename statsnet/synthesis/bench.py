@@ -77,6 +77,11 @@ class BenchSetup:
         """Whether hardware counters are asked for and the device is a GPU."""
         return self.counters != "off" and self.device.startswith("cuda")
 
+    @property
+    def most_candidates(self) -> int:
+        """That are measured."""
+        return self.effort.candidates_in_order if self.own_sizes else self.effort.candidates
+
     def key(self, **parts: Any) -> str:
         """The cache's key of what is measured here in this mode and dtype."""
         where = {"mode": self.mode, "dtype": self.dtype, "device": self.device}

@@ -38,15 +38,15 @@ again, and the more blocks take turns, the more they have in common."""
 
 
 def unlike_in_turn(blocks: Sequence[Placed]) -> list[int]:
-    """The blocks' places in an order in which those that run the same code seldom follow one another: the first of each
-    kind, then the second ones, and so on. In a network, too, most find that other code ran before them."""
-    ranks: list[tuple[int, int]] = []
-    seen = Counter[str]()
-    for place, block in enumerate(blocks):
-        code = f"{block.kind} {block.config.get('operator')} {block.config.get('functions')}"
-        ranks.append((seen[code], place))
-        seen[code] += 1
-    return [place for _, place in sorted(ranks)]
+    """The blocks' places in an order in which those that run the same code are as far apart as may be. In a network,
+    too, most find that other code ran before them."""
+    codes = [f"{b.kind} {b.config.get('operator')} {b.config.get('functions')}" for b in blocks]
+    of_code, before = Counter(codes), Counter[str]()
+    shares: list[tuple[float, int]] = []
+    for place, code in enumerate(codes):
+        shares.append(((before[code] + 0.5) / of_code[code], place))
+        before[code] += 1
+    return [place for _, place in sorted(shares)]
 
 
 class BlocksInTurn:

@@ -63,7 +63,7 @@ LARGER = 1 / 4
 """One more of SIZES, if a block may take that much."""
 
 LIMIT = 360
-"""Most candidates, unless an effort says otherwise."""
+"""Most candidates, unless somebody asks for another number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ def _sizes(source: Source, share: float, sizes: tuple[float, ...], budget_s: flo
     """Candidates with estimated times nearest to `sizes` (shares of the budget), and the motif itself if it fits. Its
     time ÷ its estimate holds for all: a GPU is thousands of times as fast as a core or two, and a random number or a
     function on transposed operands takes tens of times as long as its bytes."""
-    kind = KINDS[source.kind]
+    kind, family = KINDS[source.kind], source.family
     alone = source.kind == "parameters"
     block_s, optimizer_s = estimate_s(source.kind, source.config, training=alone, optimizer=source.optimizer)
     machine = source.time_s / (optimizer_s if alone else block_s)
@@ -211,7 +211,7 @@ def _sizes(source: Source, share: float, sizes: tuple[float, ...], budget_s: flo
                 optimizer=source.optimizer,
                 scale=1 / (divisor * narrowing),
                 time_s=time_s,
-                family=source.family,
+                family=family,
                 share=share,
             )
             sized.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))

@@ -15,7 +15,7 @@ class Effort:
     rounds: int
     """Most networks that are solved for, built and measured."""
     least_rounds: int
-    """From this round on, they stop when the fit is good, or when a round gained little and none may choose less."""
+    """From this round on, they stop when the fit is good, or when a round gained little and no scope promises more."""
     free_rounds: int
     """At most so many rounds choose from all candidates; later ones change the best network a little."""
     first_processes: int
@@ -27,7 +27,7 @@ class Effort:
     """New processes that measure the finished network; the next number if its step time differs from its round's, or
     some operators took much longer than there."""
     candidates: int
-    """Most candidates that are measured."""
+    """Most candidates that are measured, where they are chosen by what they promise."""
     candidates_in_order: int
     """The same on a GPU, where they are taken in their order."""
     block_processes: int

@@ -44,11 +44,12 @@ def likely_rounds(measured: int, effort: Effort) -> float:
     return max((effort.least_rounds + effort.rounds) / 2 - measured, 1.0)
 
 
-def expected_stages_s(*, foreign: int, members: int, effort: Effort) -> dict[str, float]:
-    """Of a whole synthesis: so many members have no measurement from here, and so many are timed again."""
+def expected_stages_s(*, foreign: int, members: int, candidates: int, effort: Effort) -> dict[str, float]:
+    """Of a whole synthesis: so many members have no measurement from here, so many are timed again, and so many
+    candidates are measured at most."""
     return {
         PROFILING: foreign * PROFILE_S,
-        BLOCKS: effort.block_processes * (START_S + effort.candidates * BLOCK_S),
+        BLOCKS: effort.block_processes * (START_S + candidates * BLOCK_S),
         TIMING: min(effort.retimed_s, 10.0 * members),
         **Pace().ahead(likely_rounds(0, effort), effort, first=True),
     }

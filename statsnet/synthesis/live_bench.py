@@ -100,7 +100,7 @@ class LiveBench:
 
         def keep(measured: Mapping[str, BlockMeasurement]) -> None:
             if self.setup.pool is not None:
-                self.setup.stages.advance(len(measured) / self.setup.effort.candidates)
+                self.setup.stages.advance(len(measured) / self.setup.most_candidates)
             for name, measurement in measured.items():
                 if not measurement.lacked_memory:
                     cache.put(keys[name], measurement)
@@ -114,7 +114,7 @@ class LiveBench:
 
                     def begin(number: int) -> None:
                         if number not in told:
-                            self.setup.stages.advance(1 / (processes * self.setup.effort.candidates))
+                            self.setup.stages.advance(1 / (processes * self.setup.most_candidates))
                         told.add(number)
                         begun(number)
 

@@ -35,6 +35,9 @@ MOST_FIRST = 2 / 3
 """Of all that may be measured, at most this share is measured first: what the best network would be made of comes
 after it."""
 
+MOST_TRIES = 4
+"""After so many of a family of which none runs, no more of it are tried."""
+
 AT_A_TIME, AT_A_TIME_IN_ORDER = 60, 120
 """Most candidates of each further wave, and where they are taken in their order."""
 
@@ -49,13 +52,15 @@ MOST_FOREIGN = 0.25
 def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed) -> BlockCosts:
     """The costs of the candidates that can be measured. Raises StatsNetError if there are none."""
     setup = bench.setup
-    most = setup.effort.candidates_in_order if setup.own_sizes else setup.effort.candidates
+    most = setup.most_candidates
     considered = most if setup.own_sizes else max(CONSIDERED, most)
     left = candidates(target, budget_s=budget_s, limit=considered, own_sizes=setup.own_sizes)
     idle_s = bench.idle_s([c.optimizer for c in left if c.optimizer], speed)
     survey = _Survey(target=target, budget_s=budget_s, bench=bench, speed=speed, idle_s=idle_s)
-    first = first_of_families(left)[: math.ceil(MOST_FIRST * most)]
-    wave = left[:AT_A_TIME_IN_ORDER] if setup.own_sizes else first
+    if setup.own_sizes:
+        wave = left[:AT_A_TIME_IN_ORDER]
+    else:
+        wave = first_of_families(left)[: math.ceil(MOST_FIRST * most)]
     while wave := wave[: most - survey.tried]:
         if not survey.measure(wave) or setup.deadline.passed:
             break
@@ -74,20 +79,23 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
 
 
 def first_of_families(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that are measured first, in their order."""
+    """The candidates that are measured first: one of each family in their order, then the others of large ones."""
     taken = Counter[str]()
-    first = []
+    firsts, others = [], []
     for candidate in chosen:
-        if taken[candidate.family] < (OF_LARGE if candidate.share >= LARGE_SHARE else 1):
-            taken[candidate.family] += 1
-            first.append(candidate)
-    return first
+        if not taken[candidate.family]:
+            firsts.append(candidate)
+        elif taken[candidate.family] < OF_LARGE and candidate.share >= LARGE_SHARE:
+            others.append(candidate)
+        taken[candidate.family] += 1
+    return firsts + others
 
 
 @dataclass(slots=True, kw_only=True)
 class _Survey:
-    """What has been measured for a target so far. `tried` counts candidates, `why` is the last reason why some could
-    not be measured, and `bound` the error that the last candidates in their order left."""
+    """What has been measured for a target so far. `tries` counts candidates by family, `hangs` waves of which a process
+    said nothing any more, and `why` is the last reason why some could not be measured. `bound` is the error that the
+    last candidates in their order left, if the last wave `has_grown` what is measured."""
 
     target: Target
     budget_s: float
@@ -95,19 +103,28 @@ class _Survey:
     speed: MachineSpeed
     idle_s: Mapping[str, float]
     measured: MeasuredBlocks = field(default_factory=list)
-    tried: int = 0
+    tries: Counter[str] = field(default_factory=Counter)
+    hangs: int = 0
     why: MeasurementError | None = None
+    has_grown: bool = False
     bound: float = np.inf
+
+    @property
+    def tried(self) -> int:
+        return self.tries.total()
 
     def measure(self, wave: Sequence[Candidate]) -> bool:
         """Measure these, and return whether to go on: each block that hangs takes minutes."""
-        self.tried += len(wave)
+        self.tries.update(c.family for c in wave)
+        self.has_grown = False
         try:
             self.measured += self.bench.measure_blocks(wave, self.speed, counters=bool(self.target.counters))
         except MeasurementError as error:
             self.why = error
+            self.hangs += not isinstance(error, ProcessError)
             self.bench.setup.note(f"blocks were left out: {error.message}: {error.cause}")
-            return isinstance(error, ProcessError)
+            return self.hangs <= (1 if self.measured else 0)
+        self.has_grown = True
         return True
 
     def costs(self) -> BlockCosts:
@@ -116,17 +133,21 @@ class _Survey:
     def next_in_order(self, left: Sequence[Candidate]) -> list[Candidate]:
         """The next ones if the last ones were worth it. On a GPU, each size may run a kernel of its own, so that
         relatives tell little."""
-        if self.measured:
+        if self.has_grown:
             before, self.bound = self.bound, self._best(self.measured).error
             if self.bound > (1 - LEAST_GAIN) * before:
                 return []
         return [*left[:AT_A_TIME_IN_ORDER]]
 
     def most_promising(self, left: Sequence[Candidate]) -> list[Candidate]:
-        """Those that the best network would be made of if they cost what is expected, the most useful first; none if it
-        would hardly be better than that of measured blocks."""
-        if not self.measured:
-            return first_of_families(left)
+        """Others of families of which the first ones do not run; and those that the best network would be made of if
+        they cost what is expected, the most useful first, unless it would hardly be better than that of measured
+        blocks."""
+        run = {c.family for c, _ in self.measured}
+        lost = [c for c in first_of_families(left) if c.family not in run and 0 < self.tries[c.family] < MOST_TRIES]
+        return [*lost, *self._expected_in_the_best(left)][:AT_A_TIME]
+
+    def _expected_in_the_best(self, left: Sequence[Candidate]) -> list[Candidate]:
         unmeasured = expected(left, self.measured)
         if not unmeasured:
             return []
@@ -138,8 +159,7 @@ class _Survey:
         for block, amount in best.use().items():
             if block in candidate_of:
                 use[candidate_of[block].key] += amount
-        used = sorted((c for c, _ in unmeasured if c.key in use), key=lambda c: -use[c.key])
-        return used[:AT_A_TIME]
+        return sorted((c for c, _ in unmeasured if c.key in use), key=lambda c: -use[c.key])
 
     def measure_operators_alone(self) -> None:
         """Operators by themselves, for the kernel classes that no measured block can stand for, or that no network of

@@ -109,6 +109,7 @@ def _prepared(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> 
         expected_stages_s(
             foreign=len(before if setup.cache.ignores_older else foreign),
             members=len(before) if bench.can_time_members else 0,
+            candidates=setup.most_candidates,
             effort=setup.effort,
         )
     )

@@ -89,12 +89,13 @@ class _Rounds:
                 raise
             setup.note(f"the last network could not be measured, so the best one before is kept: {last_line(error)}")
             return True
+        is_little = gained_little(self.known.trials, self.problem)
+        goes_on = self._go_on(gained_little=is_little)
         if number + 1 < self.effort.least_rounds:
             return False
         if self.known.trials[-1].is_good(self.problem):
             return True
-        is_little = gained_little(self.known.trials, self.problem)
-        return (is_little and self._has_shares()) or not self._go_on(gained_little=is_little)
+        return not goes_on or (is_little and self._has_shares())
 
     def _measure(self, choice: Choice) -> None:
         setup, is_first = self.problem.bench.setup, not self.known.trials
@@ -113,12 +114,11 @@ class _Rounds:
         return best is not None and best.has_shares(self.problem)
 
     def _go_on(self, *, gained_little: bool) -> bool:
-        """Set the next round's scope; returns whether there is one. Blocks in other sizes were never in a network, and
-        bring surprises: they come when known ones promise or gain little, and then are known, too."""
-        if self.scope is Scope.NEAR and gained_little:
-            return False
-        if gained_little:
-            self.scope = Scope.SEEN if self.scope is Scope.ALL else Scope.NEAR
-        elif self.scope is Scope.NEAR:
+        """Set the next round's scope; returns whether it may gain more. Blocks in other sizes were never in a network,
+        and bring surprises: they come when known ones promise or gain little, and then are known, too."""
+        is_last = self.scope is Scope.NEAR and gained_little
+        if self.scope is Scope.NEAR:
             self.scope = Scope.SEEN
-        return True
+        elif gained_little:
+            self.scope = Scope.SEEN if self.scope is Scope.ALL else Scope.NEAR
+        return not is_last

@@ -12,6 +12,7 @@ import pytest
 import torch
 from runtime_outputs import arrays_of
 
+from statsnet.measure import runtimes
 from statsnet.measure.lacking_operators import distances, running_product
 from statsnet.measure.runtimes import exported_workload, saved_onnx
 from statsnet.workloads import build, make_step
@@ -30,7 +31,10 @@ def run_in(runtime: str, as_onnx: bool) -> dict[str, tuple[Any, Any]]:
     """What the cases give there and in torch, of one model: as many exports would take most of the time."""
     cases = [case for case in CASES if (runtime == "openvino" and case in lacking_models.ONLY_AS_ONNX) == as_onnx]
     built = build(f"{lacking_models.__file__}:make", mode="inference", overrides={"cases": cases})
-    found = map(np.array, arrays_of(exported_workload(runtime, built)()))
+    with pytest.MonkeyPatch.context() as patch:
+        if runtime == "openvino" and not as_onnx:
+            patch.delattr(runtimes, "saved_onnx")  # one case that it does not read would send all of them there
+        found = map(np.array, arrays_of(exported_workload(runtime, built)()))
     return dict(zip(cases, zip(found, make_step(built)(0), strict=True), strict=True))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from statsnet.synthesis.effort import NORMAL
 from statsnet.synthesis.integer_program import relax
 from statsnet.synthesis.machine_speed import STEADY
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.measured_candidates import OF_LARGE, costs_of, first_of_families, program_of
+from statsnet.synthesis.measured_candidates import MOST_TRIES, OF_LARGE, costs_of, first_of_families, program_of
 
 RATE = 1.2
 """How many times as long as estimated a block takes here."""
@@ -44,18 +45,25 @@ RATE = 1.2
 
 class SteadyMachine(SimulatedBench):
     """Takes the same time for each FLOP and byte, whatever a block's size. `waves` are the candidates that it was asked
-    to measure, `faults` what it raises instead."""
+    to measure, `faults` what it raises instead. Of layers with an activation, the first ones may be `refused`."""
 
-    def __init__(self, faults: Sequence[MeasurementError] = (), **changes: Any) -> None:
+    def __init__(self, faults: Sequence[MeasurementError] = (), *, refused: int = 0, **changes: Any) -> None:
         super().__init__(**changes)
         self.waves: list[list[Candidate]] = []
         self.faults = list(faults)
+        self.refused = refused
 
     def measure_blocks(self, wanted: Sequence[Candidate], *_: Any, **__: Any) -> MeasuredBlocks:
         self.waves.append([*wanted])
         if self.faults:
             raise self.faults.pop(0)
-        return [(c, alone(part_of(c))) for c in wanted]
+        return [(c, alone(part_of(c))) for c in wanted if not self._refuses(c)]
+
+    def _refuses(self, c: Candidate) -> bool:
+        if c.kind != "linear" or not c.config["activation"] or not self.refused:
+            return False
+        self.refused -= 1
+        return True
 
     def idle_s(self, *_: Any) -> dict[str, float]:
         return {}
@@ -115,24 +123,74 @@ def test_the_first_wave_has_some_of_each_family() -> None:
     chosen = [replace(large, time_s=i, share=0.5) for i in range(1, 6)]
     chosen += [replace(small, time_s=i, family="rare", share=0.001) for i in range(1, 6)]
     first = first_of_families(chosen)
-    assert [(c.family, c.time_s) for c in first] == [*(("linear", i) for i in range(1, OF_LARGE + 1)), ("rare", 1)]
+    assert [(c.family, c.time_s) for c in first] == [
+        ("linear", 1),
+        ("rare", 1),
+        *(("linear", i) for i in range(2, OF_LARGE + 1)),
+    ]
 
 
 def test_no_more_are_measured_than_the_effort_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured_candidates, "LEAST_GAIN", 0.0)
     machine = SteadyMachine(effort=replace(NORMAL, candidates=5))
     costs_of(layers(4), BUDGET_S, machine, STEADY)
-    assert [sum(c.kind != "operator" for c in wave) for wave in machine.waves] == [4, 1, 0]
+    assert [sum(c.kind != "operator" for c in wave) for wave in machine.waves][:2] == [4, 1]
+    assert sum(c.kind != "operator" for wave in machine.waves for c in wave) == 5
+
+
+def test_a_wave_that_promises_little_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_candidates, "LEAST_GAIN", 0.99)
+    machine = SteadyMachine()
+    costs_of(layers(4), BUDGET_S, machine, STEADY)
+    assert all(c.kind == "operator" for wave in machine.waves[1:] for c in wave)
+
+
+def test_the_most_useful_of_a_wave_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_candidates, "LEAST_GAIN", 0.01)
+    target, everything, one = layers(12), SteadyMachine(), SteadyMachine()
+    costs_of(target, BUDGET_S, everything, STEADY)
+    monkeypatch.setattr(measured_candidates, "AT_A_TIME", 1)
+    costs_of(target, BUDGET_S, one, STEADY)
+    assert len(everything.waves[1]) > 1
+    assert one.waves[1] == everything.waves[1][:1]
+    use = [error_of([*one.waves[0], c], target) for c in everything.waves[1]]
+    assert use[0] <= median(use)
+
+
+@pytest.mark.parametrize("refused", [1, 3, 9])
+def test_where_the_first_sizes_of_a_family_do_not_run_others_are_tried(refused: int) -> None:
+    """A few times: an operator that fails in four sizes fails in all."""
+    machine = SteadyMachine(refused=refused)
+    known = costs_of(layers(4), BUDGET_S, machine, STEADY).known.values()
+    tried = [c for wave in machine.waves for c in wave if c.kind == "linear" and c.config["activation"]]
+    assert len(tried) >= refused if refused < MOST_TRIES else len(tried) <= MOST_TRIES + OF_LARGE
+    assert any(b.kind == "linear" and b.config["activation"] for b in known) == (refused < MOST_TRIES)
 
 
 def test_on_a_gpu_they_are_measured_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured_candidates, "AT_A_TIME_IN_ORDER", 4)
-    machine = SteadyMachine(own_sizes=True)
+    monkeypatch.setattr(measured_candidates, "LEAST_GAIN", -9.0)
+    machine = SteadyMachine(own_sizes=True, effort=replace(NORMAL, candidates=4, candidates_in_order=8))
     costs_of(layers(4), BUDGET_S, machine, STEADY)
     order = [c.key for c in candidates(layers(4), budget_s=BUDGET_S, own_sizes=True)]
     tried = [c.key for wave in machine.waves for c in wave if c.kind != "operator"]
     assert tried == order[: len(tried)]
-    assert len(tried) % 4 == 0
+    assert len(tried) == 8
+
+
+def test_on_a_gpu_a_wave_that_ends_its_process_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_candidates, "AT_A_TIME_IN_ORDER", 4)
+
+    class DyingInTheSecond(SteadyMachine):
+        def measure_blocks(self, wanted: Sequence[Candidate], *_: Any, **__: Any) -> MeasuredBlocks:
+            found = super().measure_blocks(wanted)
+            if len(self.waves) == 2:
+                raise ProcessError("killed", cause="nobody knows", hint="none")
+            return found
+
+    machine = DyingInTheSecond(own_sizes=True)
+    costs_of(layers(4), BUDGET_S, machine, STEADY)
+    assert any(c.kind != "operator" for wave in machine.waves[2:] for c in wave)
 
 
 def test_a_wave_that_ends_its_process_does_not_end_the_others() -> None:
@@ -143,7 +201,7 @@ def test_a_wave_that_ends_its_process_does_not_end_the_others() -> None:
     assert machine.notes == ["blocks were left out: killed: nobody knows"]
 
 
-def test_a_wave_that_hangs_is_the_last_one() -> None:
+def test_a_first_wave_that_hangs_is_the_last_one() -> None:
     """Operators by themselves stand for all that is missing."""
     machine = SteadyMachine([MeasurementError("took too long", cause="it hangs", hint="none")])
     costs_of(layers(4), BUDGET_S, machine, STEADY)

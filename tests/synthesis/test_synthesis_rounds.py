@@ -201,16 +201,17 @@ def test_a_round_gains_little_if_two_differ_as_much_by_chance(
 
 
 @pytest.mark.parametrize(
-    ("has_shares", "gains", "scopes"),
+    ("has_shares", "gains", "least_rounds", "scopes"),
     [
-        (True, "", ""),
-        (False, "", "SEEN NEAR"),
-        (False, "SEEN", "SEEN SEEN SEEN SEEN SEEN"),
-        (False, "NEAR", "SEEN NEAR SEEN NEAR SEEN"),
+        (True, "", 2, ""),
+        (False, "", 2, "SEEN NEAR"),
+        (False, "SEEN", 2, "SEEN SEEN SEEN SEEN SEEN"),
+        (False, "NEAR", 2, "SEEN NEAR SEEN NEAR SEEN"),
+        (True, "", 7, "SEEN NEAR SEEN NEAR SEEN"),
     ],
 )
 def test_after_a_round_that_gained_little_the_next_has_another_scope_unless_shares_are_good(
-    has_shares: bool, gains: str, scopes: str, monkeypatch: pytest.MonkeyPatch
+    has_shares: bool, gains: str, least_rounds: int, scopes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Scope] = []
     near = NextNetwork.near_the_best
@@ -221,10 +222,12 @@ def test_after_a_round_that_gained_little_the_next_has_another_scope_unless_shar
         return replace(choice, solution=replace(choice.solution, error=0.0))
 
     monkeypatch.setattr(NextNetwork, "near_the_best", near_the_best)
-    monkeypatch.setattr(rounds, "gained_little", lambda *_: not looked or looked[-1].name != gains)
+    monkeypatch.setattr(
+        rounds, "gained_little", lambda trials, _: len(trials) > 1 and (not looked or looked[-1].name != gains)
+    )
     monkeypatch.setattr(Trial, "has_shares", lambda *_: has_shares)
     monkeypatch.setattr(Trial, "is_good", lambda *_: False)
-    solve_in_rounds(small_problem(), effort=replace(NORMAL, rounds=7))
+    solve_in_rounds(small_problem(), effort=replace(NORMAL, rounds=7, least_rounds=least_rounds))
     assert " ".join(scope.name for scope in looked) == scopes
 
 
