@@ -38,6 +38,10 @@ class Pace:
         }
 
 
+FIRST_NETWORK_S = Pace().solve_s + Pace().process_s
+"""To solve once, and to measure the network in one process."""
+
+
 def likely_rounds(measured: int, effort: Effort) -> float:
     """How many rounds are to come if they go on after so many: at least one, until half of those that may be left out
     are done."""

@@ -17,6 +17,7 @@ from statsnet.synthesis.bench import Bench, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import Candidate, candidates, largest_share
 from statsnet.synthesis.expected_costs import expected
+from statsnet.synthesis.expected_time import FIRST_NETWORK_S
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
@@ -50,7 +51,8 @@ MOST_FOREIGN = 0.25
 
 
 def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed) -> BlockCosts:
-    """The costs of the candidates that can be measured. Raises StatsNetError if there are none."""
+    """The costs of the candidates that can be measured. A deadline ends it when the rest is needed to solve and to
+    measure a first network. Raises StatsNetError if there are none."""
     setup = bench.setup
     most = setup.most_candidates
     considered = most if setup.own_sizes else max(CONSIDERED, most)
@@ -62,12 +64,12 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
     else:
         wave = first_of_families(left)[: math.ceil(MOST_FIRST * most)]
     while wave := wave[: most - survey.tried]:
-        if not survey.measure(wave) or setup.deadline.passed:
+        if not survey.measure(wave) or not setup.deadline.leaves(FIRST_NETWORK_S):
             break
         taken = {c.key for c in wave}
         left = [c for c in left if c.key not in taken]
         wave = survey.next_in_order(left) if setup.own_sizes else survey.most_promising(left)
-    if not survey.measured or not setup.deadline.passed:
+    if not survey.measured or setup.deadline.leaves(FIRST_NETWORK_S):
         survey.measure_operators_alone()
     if not survey.measured:
         raise survey.why or StatsNetError(

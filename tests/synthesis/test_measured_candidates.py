@@ -12,6 +12,7 @@ from synthesis_builders import (
     BUDGET_S,
     CLASSES,
     GEMM,
+    PROCESS_S,
     RELU,
     SimulatedBench,
     alone,
@@ -34,6 +35,7 @@ from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.candidates import Candidate, candidates
 from statsnet.synthesis.effort import NORMAL
+from statsnet.synthesis.expected_time import FIRST_NETWORK_S
 from statsnet.synthesis.integer_program import relax
 from statsnet.synthesis.machine_speed import STEADY
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
@@ -219,3 +221,15 @@ def test_operators_that_nothing_stands_for_are_an_error() -> None:
     signature = small_signature(clusters=(unknown,), motifs=(), measurements=(measured((0.008,), ("other|x",)),))
     with pytest.raises(StatsNetError, match="no block stands for any operator"):
         costs_of(target_of(signature), BUDGET_S, SteadyMachine(), STEADY)
+
+
+@pytest.mark.parametrize(("left_s", "waves"), [(FIRST_NETWORK_S - 1, 1), (FIRST_NETWORK_S + 1, 2)])
+def test_a_deadline_leaves_time_for_a_network(left_s: float, waves: int) -> None:
+    class Slow(SteadyMachine):
+        def measure_blocks(self, wanted: Sequence[Candidate], *_: Any, **__: Any) -> MeasuredBlocks:
+            self.clock.now_s += PROCESS_S
+            return super().measure_blocks(wanted)
+
+    machine = Slow(within_s=PROCESS_S + left_s)
+    costs_of(layers(12), BUDGET_S, machine, STEADY)
+    assert len(machine.waves) == waves
