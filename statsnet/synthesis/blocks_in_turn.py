@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +19,6 @@ from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
-from statsnet.proxy.towers import Placed
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.statistics import agree
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places
@@ -35,18 +33,6 @@ BETWEEN_LOOKS = 2
 MOST_SHARE, MOST_BYTES = 1 / 12, 2**31
 """Blocks in turn hold at most this share of the memory at hand, and at most so many bytes. Autograd keeps about as much
 again, and the more blocks take turns, the more they have in common."""
-
-
-def unlike_in_turn(blocks: Sequence[Placed]) -> list[int]:
-    """The blocks' places in an order in which those that run the same code are as far apart as may be. In a network,
-    too, most find that other code ran before them."""
-    codes = [f"{b.kind} {b.config.get('operator')} {b.config.get('functions')}" for b in blocks]
-    of_code, before = Counter(codes), Counter[str]()
-    shares: list[tuple[float, int]] = []
-    for place, code in enumerate(codes):
-        shares.append(((before[code] + 0.5) / of_code[code], place))
-        before[code] += 1
-    return [place for _, place in sorted(shares)]
 
 
 class BlocksInTurn:

@@ -38,7 +38,7 @@ from statsnet.profiling.trace import trace_step
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_of
-from statsnet.synthesis.blocks_in_turn import BlocksInTurn, unlike_in_turn
+from statsnet.synthesis.blocks_in_turn import BlocksInTurn
 from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.single_block import IdleStep, SingleBlock, in_a_row, run_in_turn
 from statsnet.workloads.settings import convert_module, record, wrap_step
@@ -95,11 +95,11 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
         measured: dict[int, BlockMeasurement] = {}
         ready: dict[int, SingleBlock] = {}
         total = len(self.blocks)
-        for done, number in enumerate(unlike_in_turn(self.blocks)):
-            stage = f"measuring block {done + 1} of {total}"
-            context.say(Event(progress=Progress(stage=stage, done=done / total), item=number))
+        for number, placed in enumerate(self.blocks):
+            stage = f"measuring block {number + 1} of {total}"
+            context.say(Event(progress=Progress(stage=stage, done=number / total), item=number))
             try:
-                ready[number] = self._block(self.blocks[number], in_turn.device)
+                ready[number] = self._block(placed, in_turn.device)
                 ready[number].run()
             except StatsNetError:
                 raise

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from block_configs import CONFIGS
-from hypothesis import given
-from hypothesis import strategies as st
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import laid_out, with_tuples
@@ -18,7 +15,7 @@ from statsnet.measure.task import Context, Event
 from statsnet.profiling.timeline import Timeline, profile_step
 from statsnet.proxy.towers import Placed
 from statsnet.synthesis import blocks_in_turn, tasks
-from statsnet.synthesis.blocks_in_turn import BlocksInTurn, unlike_in_turn
+from statsnet.synthesis.blocks_in_turn import BlocksInTurn
 from statsnet.synthesis.single_block import SingleBlock, in_a_row, run_in_turn
 from statsnet.synthesis.tasks import MeasureBlocks
 
@@ -147,21 +144,3 @@ def test_gradients_lie_in_memory_as_in_a_network(kind: str) -> None:
         with torch.no_grad():
             y = block.module(block._input())
         assert block.grad.stride() == laid_out(torch.randn_like(y), block.module).stride(), config
-
-
-def functions_in_turn(functions: list[str]) -> str:
-    placed = [Placed(kind="pointwise", config={"functions": (f,), "shape": (n,)}) for n, f in enumerate(functions)]
-    order = unlike_in_turn(placed)
-    assert sorted(order) == list(range(len(placed)))
-    return "".join(functions[place] for place in order)
-
-
-@given(many=st.integers(1, 40), few=st.integers(1, 40))
-def test_blocks_that_run_the_same_code_are_spread_among_the_others(many: int, few: int) -> None:
-    run = functions_in_turn(["m"] * many + ["f"] * few)
-    assert max(map(len, run.split("f"))) <= math.ceil(many / few) + 1
-    assert max(map(len, run.split("m"))) <= math.ceil(few / many) + 1
-
-
-def test_rare_code_does_not_come_first() -> None:
-    assert functions_in_turn([*"aaaabbc"]) == "abacaba"
