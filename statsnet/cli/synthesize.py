@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     type=options.Choice(tuple(EFFORTS)),
     default=NORMAL.name,
     show_default=True,
-    help="How much is measured: quick one network, once; normal until it is good or more gains little; thorough six.",
+    help="How much is measured: quick one network, once; normal some, until one is good or gains little; thorough six.",
 )
 @click.option(
     "--within",

@@ -79,7 +79,7 @@ class BenchSetup:
 
     @property
     def most_candidates(self) -> int:
-        """That are measured."""
+        """So many candidates are measured here at most."""
         return self.effort.candidates_in_order if self.own_sizes else self.effort.candidates
 
     def key(self, **parts: Any) -> str:

@@ -59,16 +59,12 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
     left = candidates(target, budget_s=budget_s, limit=considered, own_sizes=setup.own_sizes)
     idle_s = bench.idle_s([c.optimizer for c in left if c.optimizer], speed)
     survey = _Survey(target=target, budget_s=budget_s, bench=bench, speed=speed, idle_s=idle_s)
-    if setup.own_sizes:
-        wave = left[:AT_A_TIME_IN_ORDER]
-    else:
-        wave = first_of_families(left)[: math.ceil(MOST_FIRST * most)]
-    while wave := wave[: most - survey.tried]:
+    next_of = survey.next_in_order if setup.own_sizes else survey.most_promising
+    while wave := next_of(left)[: most - survey.tried]:
         if not survey.measure(wave) or not setup.deadline.leaves(FIRST_NETWORK_S):
             break
         taken = {c.key for c in wave}
         left = [c for c in left if c.key not in taken]
-        wave = survey.next_in_order(left) if setup.own_sizes else survey.most_promising(left)
     if not survey.measured or setup.deadline.leaves(FIRST_NETWORK_S):
         survey.measure_operators_alone()
     if not survey.measured:
@@ -133,8 +129,8 @@ class _Survey:
         return self._costs(self.measured)
 
     def next_in_order(self, left: Sequence[Candidate]) -> list[Candidate]:
-        """The next ones if the last ones were worth it. On a GPU, each size may run a kernel of its own, so that
-        relatives tell little."""
+        """The first ones; later the next ones, if the last ones were worth it. On a GPU, each size may run a kernel of
+        its own, so that relatives tell little."""
         if self.has_grown:
             before, self.bound = self.bound, self._best(self.measured).error
             if self.bound > (1 - LEAST_GAIN) * before:
@@ -142,9 +138,11 @@ class _Survey:
         return [*left[:AT_A_TIME_IN_ORDER]]
 
     def most_promising(self, left: Sequence[Candidate]) -> list[Candidate]:
-        """Others of families of which the first ones do not run; and those that the best network would be made of if
-        they cost what is expected, the most useful first, unless it would hardly be better than that of measured
-        blocks."""
+        """First some of each family. Later others of families of which the first ones do not run; and those that the
+        best network would be made of if they cost what is expected, the most useful first, unless it would hardly be
+        better than that of measured blocks."""
+        if not self.tried:
+            return first_of_families(left)[: math.ceil(MOST_FIRST * self.bench.setup.most_candidates)]
         run = {c.family for c, _ in self.measured}
         lost = [c for c in first_of_families(left) if c.family not in run and 0 < self.tries[c.family] < MOST_TRIES]
         return [*lost, *self._expected_in_the_best(left)][:AT_A_TIME]
@@ -166,11 +164,10 @@ class _Survey:
     def measure_operators_alone(self) -> None:
         """Operators by themselves, for the kernel classes that no measured block can stand for, or that no network of
         them has enough of."""
-        costs, setup = self.costs(), self.bench.setup
-        rows = MatchedCharacteristics(self.target, costs.overheads, setup.elsewhere)
-        missing = not_served(self.target.kernel_class_shares, without_foreign(costs, rows).loads())
-        if costs.placed and setup.elsewhere is None:
-            missing = {**short_of(self._best(self.measured).lacking, rows.keys), **missing}
+        best = self._best(self.measured) if self.measured else None
+        missing = not_served(self.target.kernel_class_shares, best.costs.loads() if best else [])
+        if best and self.bench.setup.elsewhere is None:
+            missing = {**short_of(best.lacking, best.rows.keys), **missing}
         self.measured += measured_alone(self.target, missing, self.budget_s, self.bench, self.speed)
 
     def _costs(self, measured: MeasuredBlocks) -> BlockCosts:
@@ -181,16 +178,16 @@ class _Survey:
         setup = self.bench.setup
         rows = MatchedCharacteristics(self.target, self.costs().overheads, setup.elsewhere)
         costs = without_foreign(self._costs(blocks), rows)
-        placed = list(costs.placed)
-        program = program_of(costs, placed, rows, rows.target, self.budget_s, setup.mode)
-        return _Best(blocks=placed, program=program, counts=relax(program).counts)
+        program = program_of(costs, list(costs.placed), rows, rows.target, self.budget_s, setup.mode)
+        return _Best(costs=costs, rows=rows, program=program, counts=relax(program).counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Best:
-    """The best network that could be made if blocks could be used in part."""
+    """The best network that could be made of some blocks, those of `costs`, if they could be used in part."""
 
-    blocks: Sequence[Placed]
+    costs: BlockCosts
+    rows: MatchedCharacteristics
     program: Program
     counts: np.ndarray
 
@@ -207,7 +204,7 @@ class _Best:
     def use(self) -> dict[str, float]:
         """By the blocks' keys: how much of the rows, by weight, each block that is used brings."""
         amounts = self.program.weight @ np.abs(self.program.matrix) * self.counts
-        return {b.key: float(a) for b, a in zip(self.blocks, amounts, strict=True) if a > 0}
+        return {b.key: float(a) for b, a in zip(self.costs.placed, amounts, strict=True) if a > 0}
 
 
 def measured_alone(
