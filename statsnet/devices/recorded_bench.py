@@ -167,6 +167,10 @@ class RecordedBench:
     def idle_s(self, optimizers: Iterable[str], speed: MachineSpeed) -> dict[str, float]:
         return {}
 
+    def kept(self, wanted: Sequence[Candidate], speed: MachineSpeed) -> list[Candidate]:
+        """None: it would matter for the order alone, and here nothing takes long."""
+        return []
+
     def measure_blocks(
         self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False
     ) -> MeasuredBlocks:

@@ -5,7 +5,7 @@ What is asked
 Which blocks may stand for the mix
     sources, chains, candidates, operator_candidates, nearest_blocks, collectives, estimate
 Which of them are measured
-    measured_candidates, expected_costs
+    measured_candidates, expected_costs, earlier_networks
 Where it measures, and the mix's members there
     bench, live_bench, live_members, retimed_members, capture_tasks
 Blocks measured
@@ -16,7 +16,8 @@ The integer program and its solution
     problem, matched_characteristics, modelled_devices, elsewhere, integer_program,
     weighted_columns, local_search
 Build, measure, learn, and again
-    rounds, next_network, chosen_network, phases, confirming, trials, network_measurement, machine_speed, disturbances
+    rounds, next_network, chosen_network, failing_blocks, phases, confirming, trials, network_measurement,
+    machine_speed, disturbances
 The finished proxy
     synthesize, together, tower_purposes
 A search over designs, with Optuna

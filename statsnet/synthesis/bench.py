@@ -165,6 +165,9 @@ class Bench(Protocol):
         """The measurements of the named members, at this speed: timed anew where their models are at hand, else scaled
         if they were profiled beside the reference network. Without those of which neither is so."""
 
+    def kept(self, wanted: Sequence[Candidate], speed: MachineSpeed) -> list[Candidate]:
+        """Those that were measured before, maybe for other mixes, so that they cost no time now."""
+
     def measure_blocks(
         self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False
     ) -> MeasuredBlocks:

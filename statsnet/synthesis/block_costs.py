@@ -4,7 +4,7 @@ outside of any network, in turn with other blocks (blocks_in_turn.py)."""
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +17,7 @@ from statsnet.proxy.towers import Placed, Tower, follows_itself, parameter_count
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.corrections import corrected, corrections_of, usual_pace
+from statsnet.synthesis.corrections import Sums, corrected, corrections_of, sums_of, usual_pace
 from statsnet.synthesis.disturbances import OPERATORS_DIFFER
 from statsnet.synthesis.loads import (
     OperatorGroup,
@@ -47,7 +47,8 @@ class BlockCosts:
     measured network gives a new value.
 
     A block that was part of a measured network has the times that it took there. The other blocks' times are scaled by
-    how much the measured blocks' times changed from alone to in place: by shape, or else by kernel class.
+    how much the measured blocks' times changed from alone to in place: by shape, or else by kernel class. Where these
+    say nothing, the `usual` corrections hold.
 
     The time of a training step with nothing to do (`idle_s`, from `MeasureIdleStep`) is in every block's measurement
     (once in that of a row of blocks), but only once in a network. So it is subtracted from each block.
@@ -68,6 +69,7 @@ class BlockCosts:
     unsound: frozenset[str] = frozenset()
     """Identities of blocks that no network may hold again."""
     overheads: Overheads
+    usual: Mapping[str, float] = field(default_factory=dict)
     in_place: Mapping[str, tuple[tuple[OperatorGroup, ...], ...]] = field(default_factory=dict)
     """By identity, of each measured network."""
     _columns: dict[Any, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
@@ -84,6 +86,7 @@ class BlockCosts:
         measured: Sequence[tuple[Candidate, BlockMeasurement]],
         dtype: str = "float32",
         idle_s: Mapping[str, float] | None = None,
+        usual: Mapping[str, float] | None = None,
     ) -> BlockCosts:
         """From candidates that were measured alone."""
         item_bytes, idle_s = ITEM_SIZE[dtype], dict(idle_s or {})
@@ -112,6 +115,7 @@ class BlockCosts:
             optimizer_loads=optimizer_loads,
             resized={},
             overheads=overheads(operators for load in block_loads.values() for operators in load.groups),
+            usual=usual or {},
         )
 
     def leave_out(self, unwanted: Callable[[StepLoad], bool]) -> BlockCosts:
@@ -164,28 +168,6 @@ class BlockCosts:
             self._other_sizes[key] = [*other_sizes(block, measured, self.item_bytes)]
         return self._other_sizes[key]
 
-    def without_untried(self, counts: Counts) -> tuple[BlockCosts, Counts]:
-        """For a network that does not run: the same network, with the blocks that were measured alone in the place of
-        those in other sizes that never ran, and costs that offer these no more."""
-        measured = {(p.identity, p.optimizer): key for key, p in self.known.items()}
-        untried, others = set(), Counter[str]()
-        for key, count in counts.items():
-            identity = self.known[key].identity
-            if identity in self.resized and identity not in self.in_place:
-                untried.add(identity)
-                identity, _ = self._measured_alone(identity)
-            others[measured[identity, self.known[key].optimizer]] += count
-        return replace(self, unsound=self.unsound | untried), dict(others)
-
-    def without_operators(self, counts: Counts) -> tuple[BlockCosts, Counts]:
-        """For a network that does not run: the same network without operators by themselves, and costs that offer none
-        any more."""
-        alone = {key for key, p in self.known.items() if KINDS[p.kind].ends_tower(p.config)}
-        placed = tuple(p for p in self.placed if p.key not in alone)
-        unsound = self.unsound | {self.known[key].identity for key in alone}
-        others = {key: count for key, count in counts.items() if key not in alone}
-        return replace(self, placed=placed, unsound=unsound), others
-
     def pace(self, towers: Sequence[Tower], blocks: Blocks) -> float:
         """How many times as long as alone the towers' first blocks took in a network: the median over their time. Alone
         they found their operands in memory, as they do there, so the machine makes the difference. Not so blocks whose
@@ -218,6 +200,11 @@ class BlockCosts:
                 load = self.block_loads.get(placed.identity)
                 samples[placed.identity].append(with_counters(groups, load.groups if load else ()))
         return {identity: mean(of_block) for identity, of_block in samples.items()}
+
+    def changes(self, towers: Sequence[Tower]) -> Sums:
+        """From alone to in place, of the blocks of the network that was learnt from at last."""
+        identities = {block.identity for tower in towers for block in tower.blocks}
+        return sums_of((self._groups_alone(i), self.in_place[i][-1]) for i in sorted(identities))
 
     def idle(self, optimizers: Iterable[str]) -> StepLoad:
         """The load of a step with nothing to do, with these optimizers."""
@@ -279,13 +266,13 @@ class BlockCosts:
     def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the block that it is derived from, unless it repeats
         calls."""
-        identity, repeated = self._measured_alone(placed.identity)
+        identity, repeated = self.measured_alone(placed.identity)
         time_s = repeated * self._beyond_idle_s(self.block_loads[identity], _entered(placed))
         if placed.key in self.optimizer_loads:
             time_s += self._beyond_idle_s(self.optimizer_loads[placed.key], placed.optimizer or "")
         return time_s
 
-    def _measured_alone(self, identity: str) -> tuple[str, float]:
+    def measured_alone(self, identity: str) -> tuple[str, float]:
         """The identity of the block measured alone that this one is derived from, or its own; and how many times as
         often this one repeats its calls."""
         repeated = 1.0
@@ -307,7 +294,8 @@ class BlockCosts:
 
     def _corrections(self) -> dict[str, float]:
         """Of blocks that were measured in place. A resized block's time alone is derived from that of its origin."""
-        return corrections_of((self._groups_alone(i), mean(samples)) for i, samples in self.in_place.items())
+        own = sums_of((self._groups_alone(i), mean(samples)) for i, samples in self.in_place.items())
+        return {**self.usual, **corrections_of([own])}
 
     def _groups_alone(self, identity: str) -> tuple[OperatorGroup, ...]:
         if identity in self.block_loads:

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from statsnet.errors import MeasurementError
+from statsnet.measure.network_file import digest
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.confirming import last_line, measured_at_pace
+from statsnet.synthesis.disturbances import FIT_SAYS_LITTLE
+from statsnet.synthesis.earlier_networks import keep_sums
+from statsnet.synthesis.failing_blocks import without_operators, without_untried
 from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.next_network import Choice, too_short
 from statsnet.synthesis.phases import with_phases
@@ -35,9 +39,9 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     try:
         measurement = measured_at_pace(source, towers, range(processes), costs, problem, earlier=known.paces)
     except MeasurementError as error:
-        what, (costs, counts) = "blocks that had never run", choice.costs.without_untried(choice.counts)
+        what, (costs, counts) = "blocks that had never run", without_untried(choice.costs, choice.counts)
         if counts == choice.counts:
-            what, (costs, counts) = "operators by themselves", choice.costs.without_operators(choice.counts)
+            what, (costs, counts) = "operators by themselves", without_operators(choice.costs, choice.counts)
         if counts == choice.counts or not counts or setup.deadline.passed:
             raise
         setup.note(f"a network was built once more, without {what}: {last_line(error)}")
@@ -48,6 +52,8 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     factor = sum(group.time_s for group in step.groups) / profiled_s if profiled_s else 1.0
     in_place = [tuple(tuple(p.scale_times(factor) for p in tower) for tower in run) for run in measurement.blocks]
     costs = costs.learn(towers, in_place)
+    if measurement.signature.measurements[0].explained_share <= FIT_SAYS_LITTLE:
+        keep_sums(setup, digest(source), costs.changes(towers))
     return Knowledge(costs=costs, trials=(*known.trials, trial))
 
 

@@ -16,21 +16,34 @@ LARGEST_PACE = 1.5
 
 Groups = tuple[OperatorGroup, ...]
 
+Sums = Mapping[str, tuple[float, float]]
+"""Seconds alone and in place, by kernel class, and by shape within it."""
 
-def corrections_of(measured: Iterable[tuple[Groups, Groups]]) -> dict[str, float]:
-    """Time in place ÷ time alone, over blocks that were measured both alone and in place: by kernel class, and by shape
-    within it."""
+
+def sums_of(measured: Iterable[tuple[Groups, Groups]]) -> Sums:
+    """Of blocks that were measured both alone and in place."""
     alone: dict[str, float] = defaultdict(float)
     in_place: dict[str, float] = defaultdict(float)
     for pair in measured:
-        for sums, groups in zip((alone, in_place), pair, strict=True):
+        for times, groups in zip((alone, in_place), pair, strict=True):
             for operators in groups:
-                sums[operators.kernel_class] += operators.time_s
-                sums[operators.kernel_shape] += operators.time_s
+                times[operators.kernel_class] += operators.time_s
+                times[operators.kernel_shape] += operators.time_s
+    return {name: (alone_s, in_place[name]) for name, alone_s in alone.items() if name in in_place}
+
+
+def corrections_of(sums: Iterable[Sums]) -> dict[str, float]:
+    """Time in place ÷ time alone, by kernel class, and by shape within it."""
+    alone: dict[str, float] = defaultdict(float)
+    in_place: dict[str, float] = defaultdict(float)
+    for some in sums:
+        for name, (alone_s, there_s) in some.items():
+            alone[name] += alone_s
+            in_place[name] += there_s
     return {
         name: min(max(in_place[name] / alone_s, 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
         for name, alone_s in alone.items()
-        if alone_s > 0 and in_place.get(name, 0.0) > 0
+        if alone_s > 0 and in_place[name] > 0
     }
 
 

@@ -83,19 +83,22 @@ class LiveBench:
     def retime_members(self, target: Target, names: Collection[str], speed: MachineSpeed) -> dict[str, Measurement]:
         return RetimedMembers(self.setup, speed).measure(target, names)
 
+    def kept(self, wanted: Sequence[Candidate], speed: MachineSpeed) -> list[Candidate]:
+        known = self._kept(wanted, speed)
+        return [c for c in wanted if c.key in known]
+
+    def _kept(self, wanted: Sequence[Candidate], speed: MachineSpeed) -> dict[str, BlockMeasurement]:
+        """What the cache has of these, by the candidates' keys."""
+        cached = ((c.key, self.setup.cache.get(self._block_key(c, speed), BlockMeasurement)) for c in wanted)
+        return {name: found for name, found in cached if found is not None and speed.has_use_for(found)}
+
     def measure_blocks(
         self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False
     ) -> MeasuredBlocks:
         """Candidates that cannot be measured are noted, and tried again the next time: memory may be free then. Raises
         MeasurementError if none can be measured."""
-        cache = self.setup.cache
+        cache, known = self.setup.cache, self._kept(wanted, speed)
         keys = {c.key: self._block_key(c, speed) for c in wanted}
-        cached = {name: cache.get(key, BlockMeasurement) for name, key in keys.items()}
-        known = {
-            name: measurement
-            for name, measurement in cached.items()
-            if measurement is not None and speed.has_use_for(measurement)
-        }
         processes = self.setup.effort.block_processes
 
         def keep(measured: Mapping[str, BlockMeasurement]) -> None:

@@ -12,10 +12,12 @@ import numpy as np
 
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.proxy.towers import Placed
+from statsnet.signatures.conversion import plain
 from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import Bench, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import Candidate, candidates, largest_share
+from statsnet.synthesis.earlier_networks import usual_corrections
 from statsnet.synthesis.expected_costs import expected
 from statsnet.synthesis.expected_time import FIRST_NETWORK_S
 from statsnet.synthesis.integer_program import Program, relax
@@ -52,19 +54,21 @@ MOST_FOREIGN = 0.25
 
 def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed) -> BlockCosts:
     """The costs of the candidates that can be measured. A deadline ends it when the rest is needed to solve and to
-    measure a first network. Raises StatsNetError if there are none."""
+    measure a first network. What it began with is kept, too: the next time more is known, and the same mix should give
+    the same proxy. Raises StatsNetError if there are none."""
     setup = bench.setup
-    most = setup.most_candidates
-    considered = most if setup.own_sizes else max(CONSIDERED, most)
+    considered = setup.most_candidates if setup.own_sizes else max(CONSIDERED, setup.most_candidates)
     left = candidates(target, budget_s=budget_s, limit=considered, own_sizes=setup.own_sizes)
     idle_s = bench.idle_s([c.optimizer for c in left if c.optimizer], speed)
-    survey = _Survey(target=target, budget_s=budget_s, bench=bench, speed=speed, idle_s=idle_s)
-    next_of = survey.next_in_order if setup.own_sizes else survey.most_promising
-    while wave := next_of(left)[: most - survey.tried]:
-        if not survey.measure(wave) or not setup.deadline.leaves(FIRST_NETWORK_S):
-            break
-        taken = {c.key for c in wave}
-        left = [c for c in left if c.key not in taken]
+    key = setup.key(chosen_for=plain(target), budget_s=budget_s, effort=setup.effort.name, own_sizes=setup.own_sizes)
+    before = setup.cache.get(key, _Begun)
+    usual = usual_corrections(setup) if before is None else before.usual
+    survey = _Survey(target=target, budget_s=budget_s, bench=bench, speed=speed, idle_s=idle_s, usual=usual)
+    if before is None:
+        survey.measure_in_waves(left)
+    else:
+        by_key = {c.key: c for c in left}
+        survey.measure([by_key[name] for name in before.tried if name in by_key])
     if not survey.measured or setup.deadline.leaves(FIRST_NETWORK_S):
         survey.measure_operators_alone()
     if not survey.measured:
@@ -73,12 +77,15 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
         )
+    if survey.why is None and setup.deadline.leaves(FIRST_NETWORK_S):
+        setup.cache.put(key, _Begun(tried=survey.tried, usual=usual))
     return survey.costs()
 
 
-def first_of_families(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that are measured first: one of each family in their order, then the others of large ones."""
-    taken = Counter[str]()
+def first_of_families(chosen: Sequence[Candidate], tries: Mapping[str, int] | None = None) -> list[Candidate]:
+    """The candidates that are measured first: one of each family in their order, then the others of large ones. So many
+    of each family were tried before."""
+    taken = Counter(tries)
     firsts, others = [], []
     for candidate in chosen:
         if not taken[candidate.family]:
@@ -89,30 +96,50 @@ def first_of_families(chosen: Sequence[Candidate]) -> list[Candidate]:
     return firsts + others
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """What was known when a mix was first asked for: the candidates that were measured then, by key, and the usual
+    corrections."""
+
+    tried: list[str]
+    usual: dict[str, float]
+
+
 @dataclass(slots=True, kw_only=True)
 class _Survey:
-    """What has been measured for a target so far. `tries` counts candidates by family, `hangs` waves of which a process
-    said nothing any more, and `why` is the last reason why some could not be measured. `bound` is the error that the
-    last candidates in their order left, if the last wave `has_grown` what is measured."""
+    """What has been measured for a target so far. `tried` are the candidates' keys, `tries` counts them by family, and
+    `free` of them were at hand. `hangs` counts waves of which a process said nothing any more, and `why` is the last
+    reason why some could not be measured. `bound` is the error that the last candidates in their order left, if the
+    last wave `has_grown` what is measured."""
 
     target: Target
     budget_s: float
     bench: Bench
     speed: MachineSpeed
     idle_s: Mapping[str, float]
+    usual: Mapping[str, float]
     measured: MeasuredBlocks = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
     tries: Counter[str] = field(default_factory=Counter)
+    free: int = 0
     hangs: int = 0
     why: MeasurementError | None = None
     has_grown: bool = False
     bound: float = np.inf
 
-    @property
-    def tried(self) -> int:
-        return self.tries.total()
+    def measure_in_waves(self, left: Sequence[Candidate]) -> None:
+        """Until a wave promises little, enough are measured, or the time is over."""
+        setup = self.bench.setup
+        next_of = self.next_in_order if setup.own_sizes else self.most_promising
+        while wave := next_of(left)[: setup.most_candidates + self.free - len(self.tried)]:
+            if not self.measure(wave) or not setup.deadline.leaves(FIRST_NETWORK_S):
+                return
+            tried = {*self.tried}
+            left = [c for c in left if c.key not in tried]
 
     def measure(self, wave: Sequence[Candidate]) -> bool:
         """Measure these, and return whether to go on: each block that hangs takes minutes."""
+        self.tried += (c.key for c in wave)
         self.tries.update(c.family for c in wave)
         self.has_grown = False
         try:
@@ -138,14 +165,20 @@ class _Survey:
         return [*left[:AT_A_TIME_IN_ORDER]]
 
     def most_promising(self, left: Sequence[Candidate]) -> list[Candidate]:
-        """First some of each family. Later others of families of which the first ones do not run; and those that the
-        best network would be made of if they cost what is expected, the most useful first, unless it would hardly be
-        better than that of measured blocks."""
+        """First those that are at hand, and some of each other family. Later others of families of which the first ones
+        do not run; and those that the best network would be made of if they cost what is expected, the most useful
+        first, unless it would hardly be better than that of measured blocks."""
         if not self.tried:
-            return first_of_families(left)[: math.ceil(MOST_FIRST * self.bench.setup.most_candidates)]
+            return self._first(left)
         run = {c.family for c, _ in self.measured}
         lost = [c for c in first_of_families(left) if c.family not in run and 0 < self.tries[c.family] < MOST_TRIES]
         return [*lost, *self._expected_in_the_best(left)][:AT_A_TIME]
+
+    def _first(self, left: Sequence[Candidate]) -> list[Candidate]:
+        kept = self.bench.kept(left, self.speed)
+        self.free, known = len(kept), {c.key for c in kept}
+        others = first_of_families([c for c in left if c.key not in known], Counter(c.family for c in kept))
+        return [*kept, *others[: math.ceil(MOST_FIRST * self.bench.setup.most_candidates)]]
 
     def _expected_in_the_best(self, left: Sequence[Candidate]) -> list[Candidate]:
         unmeasured = expected(left, self.measured)
@@ -171,7 +204,7 @@ class _Survey:
         self.measured += measured_alone(self.target, missing, self.budget_s, self.bench, self.speed)
 
     def _costs(self, measured: MeasuredBlocks) -> BlockCosts:
-        return BlockCosts.of(measured, self.bench.setup.dtype, self.idle_s)
+        return BlockCosts.of(measured, self.bench.setup.dtype, self.idle_s, self.usual)
 
     def _best(self, blocks: MeasuredBlocks) -> _Best:
         """Of these blocks; rows are those that measured ones tell."""

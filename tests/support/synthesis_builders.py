@@ -211,6 +211,9 @@ class SimulatedBench:
         self.sources: list[str] = []
         self.runs: list[range] = []
 
+    def kept(self, wanted: Sequence[Candidate], *_: Any) -> list[Candidate]:
+        return []
+
     def measure_blocks(self, *_: Any, **__: Any) -> MeasuredBlocks:
         return []  # its networks are of linear blocks alone
 

@@ -14,6 +14,7 @@ from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import LEAST_CALL_S, BlockCosts
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart
 from statsnet.synthesis.corrections import LARGEST_CORRECTION
+from statsnet.synthesis.failing_blocks import without_operators
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 
 ROWS = MatchedCharacteristics(target_of(small_signature()))
@@ -260,7 +261,7 @@ def test_without_operators_by_themselves_the_other_blocks_stay() -> None:
     })  # fmt: skip
     costs = costs_of((linear(4), alone(part("k", 0.001))), (logit, alone(part("logit", 0.001))))
     costs, others = costs.resize([logit])
-    kept, counts = costs.without_operators({linear(4).key: 2, logit.key: 1, others[0].key: 3})
+    kept, counts = without_operators(costs, {linear(4).key: 2, logit.key: 1, others[0].key: 3})
     assert counts == {linear(4).key: 2} and kept.placed == (linear(4),)
     assert kept.resize([logit])[1] == []
     assert kept.with_others(costs).placed == (linear(4),), "what does not run comes back by no way"

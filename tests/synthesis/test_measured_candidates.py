@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -26,6 +27,7 @@ from synthesis_builders import (
 
 from statsnet.blocks import KINDS
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
+from statsnet.measure.cache import MeasurementCache
 from statsnet.signatures.model import Motif
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target, target_of
@@ -47,13 +49,20 @@ RATE = 1.2
 
 class SteadyMachine(SimulatedBench):
     """Takes the same time for each FLOP and byte, whatever a block's size. `waves` are the candidates that it was asked
-    to measure, `faults` what it raises instead. Of layers with an activation, the first ones may be `refused`."""
+    to measure, `faults` what it raises instead, `at_hand` the keys of those that it measured before. Of layers with an
+    activation, the first ones may be `refused`."""
 
-    def __init__(self, faults: Sequence[MeasurementError] = (), *, refused: int = 0, **changes: Any) -> None:
+    def __init__(
+        self, faults: Sequence[MeasurementError] = (), *, refused: int = 0, at_hand: Iterable[str] = (), **changes: Any
+    ) -> None:
         super().__init__(**changes)
         self.waves: list[list[Candidate]] = []
         self.faults = list(faults)
+        self.at_hand = {*at_hand}
         self.refused = refused
+
+    def kept(self, wanted: Sequence[Candidate], *_: Any) -> list[Candidate]:
+        return [c for c in wanted if c.key in self.at_hand]
 
     def measure_blocks(self, wanted: Sequence[Candidate], *_: Any, **__: Any) -> MeasuredBlocks:
         self.waves.append([*wanted])
@@ -233,3 +242,37 @@ def test_a_deadline_leaves_time_for_a_network(left_s: float, waves: int) -> None
     machine = Slow(within_s=PROCESS_S + left_s)
     costs_of(layers(12), BUDGET_S, machine, STEADY)
     assert len(machine.waves) == waves
+
+
+def test_what_is_at_hand_comes_first_and_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_candidates, "LEAST_GAIN", 0.0)
+    family = candidates(layers(4), budget_s=BUDGET_S)[0].family
+    at_hand = [c.key for c in candidates(layers(4), budget_s=BUDGET_S) if c.family == family]
+    machine = SteadyMachine(at_hand=at_hand, effort=replace(NORMAL, candidates=3))
+    costs_of(layers(4), BUDGET_S, machine, STEADY)
+    tried = [c for wave in machine.waves for c in wave if c.kind != "operator"]
+    assert [c.key for c in tried[: len(at_hand)]] == at_hand
+    assert 0 < len(tried) - len(at_hand) <= 3
+    assert family not in {c.family for c in tried[len(at_hand) :]}
+
+
+def test_the_same_mix_has_the_same_candidates_again(tmp_path: Path) -> None:
+    """Though more are at hand then."""
+    cache = MeasurementCache(tmp_path)
+    target, machine = layers(12), SteadyMachine(cache=cache)
+    first = costs_of(target, BUDGET_S, machine, STEADY)
+    at_hand = [c.key for c in candidates(target, budget_s=BUDGET_S)]
+    assert len(at_hand) > len(machine.waves[0])
+    again = SteadyMachine(cache=cache, at_hand=at_hand)
+    assert costs_of(target, BUDGET_S, again, STEADY).placed == first.placed
+    other = costs_of(layers(11), BUDGET_S, SteadyMachine(cache=cache, at_hand=at_hand), STEADY)
+    assert len(other.placed) > len(first.placed)
+
+
+def test_candidates_that_were_chosen_in_a_hurry_are_not_chosen_again(tmp_path: Path) -> None:
+    cache = MeasurementCache(tmp_path)
+    hurried = SteadyMachine(cache=cache, within_s=FIRST_NETWORK_S / 2)
+    costs_of(layers(12), BUDGET_S, hurried, STEADY)
+    machine = SteadyMachine(cache=cache)
+    costs_of(layers(12), BUDGET_S, machine, STEADY)
+    assert len(machine.waves) > len(hurried.waves)

@@ -1,0 +1,43 @@
+"""How blocks' times changed from alone to in place in networks that were measured earlier, maybe for other mixes: what
+a mix's first network is made with, until its own networks tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statsnet.synthesis.bench import BenchSetup
+from statsnet.synthesis.corrections import Sums, corrections_of
+
+MOST_NETWORKS = 20
+"""The newest ones count. A command measures up to six."""
+
+DIGITS = 4
+"""So that what is kept in the cache is what was used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierNetwork:
+    """`network` is the digest of its source."""
+
+    network: str
+    sums: Sums
+
+
+def usual_corrections(setup: BenchSetup) -> dict[str, float]:
+    """See `corrections_of`; of all networks that are kept of this device, mode and dtype."""
+    corrections = corrections_of(each.sums for each in _kept(setup))
+    return {name: round(ratio, DIGITS) for name, ratio in corrections.items()}
+
+
+def keep_sums(setup: BenchSetup, network: str, sums: Sums) -> None:
+    """Keep what a measured network tells, in the place of what it told before."""
+    others = [each for each in _kept(setup) if each.network != network]
+    setup.cache.put(_key(setup), [*others, EarlierNetwork(network=network, sums=sums)][-MOST_NETWORKS:])
+
+
+def _kept(setup: BenchSetup) -> list[EarlierNetwork]:
+    return setup.cache.get(_key(setup), list[EarlierNetwork]) or []
+
+
+def _key(setup: BenchSetup) -> str:
+    return setup.key(earlier_networks=True)
