@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -91,47 +92,61 @@ def trace_step(
 
     alike = Alike(capture, turn, device, warmup_s[-1]) if may_vary else None
     calls = alike.calls if alike else capture(0)
-    overhead_s = 0.0
 
-    def profiled() -> Timeline:
+    def profile(overhead_s: float) -> Timeline:
         turn.prepare()
         if alike:
             return alike.profile(overhead_s)
         return profile_step(turn, calls, device=device, event_overhead_s=overhead_s)
-
-    is_long = agreed(warmup_s[-1] > LONG_STEP_S)
-
-    are_alike = False
-
-    def both() -> tuple[float, Timeline]:
-        nonlocal are_alike
-        if are_alike:
-            line = profiled()
-            return line.step_s - overhead_s * line.events, line
-        if not is_long:
-            _recover(run)
-        bare_s, line = run(), profiled()
-        if is_long and device == "cpu" and alone():
-            recording_s = overhead_s * line.events
-            is_near = abs(line.step_s - recording_s - bare_s) < ALIKE * bare_s
-            are_alike = is_near and recording_s < LITTLE * line.step_s
-        return bare_s, line
 
     # The first session of a step allocates the memory that later ones reuse.
     if alike:
         alike.look()
         calls = alike.calls
     elif alone():
-        profiled()
+        profile(0.0)
     else:
         turn.prepare()
         check_collectives(len(look_for_unseen(turn, calls, device=device)[1].works), calls)
     overhead_s = event_overhead_s(record_shapes=alike is not None and alike.shows_in_profiles)
+    pair = _Pair(
+        run=run,
+        profile=profile,
+        overhead_s=overhead_s,
+        on_cpu=device == "cpu",
+        is_long=agreed(warmup_s[-1] > LONG_STEP_S),
+    )
     fewest = min(repeats, FEWEST) if len(calls) > MANY_CALLS else repeats
-    bare, timelines = _in_pairs(both, device, fewest, min_time_s, between, report)
+    bare, timelines = _in_pairs(pair.measure, device, fewest, min_time_s, between, report)
     if alike:
         alike.look_again(timelines)
     return joined_trace(device, calls, warmup_s, bare, timelines, overhead_s)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pair:
+    """A bare step (`run` gives its seconds) and a profiled one, each of whose events takes `overhead_s` to record. If
+    long ones `are_alike`, further profiled steps are both."""
+
+    run: Callable[[], float]
+    profile: Callable[[float], Timeline]
+    overhead_s: float
+    on_cpu: bool
+    is_long: bool
+    are_alike: bool = False
+
+    def measure(self) -> tuple[float, Timeline]:
+        if self.are_alike:
+            line = self.profile(self.overhead_s)
+            return line.step_s - self.overhead_s * line.events, line
+        if not self.is_long:
+            _recover(self.run)
+        bare_s, line = self.run(), self.profile(self.overhead_s)
+        if self.is_long and self.on_cpu and alone():
+            recording_s = self.overhead_s * line.events
+            is_near = abs(line.step_s - recording_s - bare_s) < ALIKE * bare_s
+            self.are_alike = is_near and recording_s < LITTLE * line.step_s
+        return bare_s, line
 
 
 def _in_pairs(
