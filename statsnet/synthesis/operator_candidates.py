@@ -16,7 +16,7 @@ from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.candidates import Candidate, nearest_sizes
 from statsnet.synthesis.loads import StepLoad
-from statsnet.synthesis.sources import Source
+from statsnet.synthesis.sources import Source, put_into_weights
 
 KIND = OperatorKind()
 
@@ -75,10 +75,14 @@ def short_of(lacking: np.ndarray, keys: Sequence[tuple[str, str]]) -> dict[str, 
 
 
 def _sources(target: Target, kernel_class: str, own_dtype: str) -> list[Source]:
-    """The most expensive operator of each shape class that can be rebuilt, with its shape class's share of the time."""
+    """The most expensive operator of each shape class that can be rebuilt, with its shape class's share of the time.
+    No batch norm that other runtimes would put into weights: they would run it, and no model waits for that."""
     by_shape: dict[str, list[TargetCluster]] = defaultdict(list)
-    for cluster in target.clusters:
-        if cluster.kernel_class == kernel_class and cluster.phase != "optimizer" and cluster.time_share > 0:
+    absorbed = put_into_weights(target)
+    for index, cluster in enumerate(target.clusters):
+        if cluster.kernel_class != kernel_class or index in absorbed:
+            continue
+        if cluster.phase != "optimizer" and cluster.time_share > 0:
             by_shape[shape_class(cluster.op, list(cluster.args), list(cluster.outputs))].append(cluster)
     sources = []
     for clusters in sorted(by_shape.values(), key=lambda c: -sum(x.time_share for x in c))[:MOST_OF_CLASS]:

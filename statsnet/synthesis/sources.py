@@ -58,6 +58,10 @@ OF_FAMILY = frozenset({
 })  # fmt: skip
 """Parts of a configuration that decide which kernels run, rather than their sizes."""
 
+MOSTLY_BEHIND = 0.5
+"""Of a batch norm: if more than this share of its calls are behind a convolution or product, it is no block by
+itself."""
+
 MOST_DRAWN = 10**7
 """At most this many indices are drawn to count the rows that they read."""
 
@@ -261,6 +265,18 @@ def _is_contiguous(cluster: TargetCluster) -> bool:
 def _output_shape(cluster: TargetCluster) -> tuple[int, ...]:
     first = next((o for o in cluster.outputs if o is not None), None)
     return tuple(first["shape"]) if first else ()
+
+
+def put_into_weights(target: Target) -> frozenset[int]:
+    """The clusters of batch norms that are behind a convolution or product in most of their calls, if other runtimes
+    may run what is made for the target."""
+    behind: dict[int, float] = defaultdict(float)
+    for motif in target.motifs if target.may_leave_torch else ():
+        clusters = [target.clusters[i] for i in motif.clusters]
+        for place, index in enumerate(motif.clusters):
+            if _is_put_into_weights(clusters[place:], clusters):
+                behind[index] += motif.count_per_s
+    return frozenset(i for i, per_s in behind.items() if per_s > MOSTLY_BEHIND * target.clusters[i].calls_per_s)
 
 
 def _is_put_into_weights(run: list[TargetCluster], motif: list[TargetCluster]) -> bool:

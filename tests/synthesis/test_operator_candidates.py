@@ -11,7 +11,7 @@ from synthesis_builders import GEMM, RELU, cluster, measured, small_signature, t
 from statsnet.blocks import KINDS
 from statsnet.measure.process import run
 from statsnet.proxy.towers import Placed, build_towers
-from statsnet.signatures.model import Cluster
+from statsnet.signatures.model import Cluster, Motif
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import nearest_sizes
@@ -117,6 +117,28 @@ def test_the_optimizers_operators_are_no_blocks() -> None:
         target(GEMM, stepped), lacking("tanh"), budget_s=0.02, own_dtype="float32", own_sizes=False
     )
     assert chosen == []
+
+
+@pytest.mark.parametrize(("behind_per_s", "mode", "is_block"), [
+    (80.0, "inference", False), (40.0, "inference", True), (80.0, "training", True),
+])  # fmt: skip
+def test_a_batch_norm_that_runtimes_put_into_weights_is_no_block(
+    behind_per_s: float, mode: str, is_block: bool
+) -> None:
+    """Of its 100 calls a second these are behind a product. Alone, other runtimes would run it, and Inductor in the
+    layout in which it was read, with nothing behind it in the same pass."""
+    norm = cluster(
+        "aten.native_batch_norm.default", "normalization", (tensor(64, 512), *[tensor(512)] * 4, False, 0.1, 1e-5),
+        tensor(64, 512), calls=1.0,
+    )  # fmt: skip
+    kernel_class = "native_batch_norm|aten|float32|contiguous"
+    times = measured((0.004, 0.004), (CLASSES["mm"], kernel_class))
+    motifs = (Motif(clusters=(0, 1), count=behind_per_s / 100),)
+    signature = small_signature(clusters=(GEMM, norm), motifs=motifs, mode=mode, measurements=(times,))
+    chosen = operator_candidates(
+        target_of(signature), {kernel_class: 0.1}, budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
+    assert bool(chosen) == is_block
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
