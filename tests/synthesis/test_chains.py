@@ -121,6 +121,16 @@ def test_a_basic_block_adds_what_it_has_read() -> None:
         assert torch.allclose(chain(x), second(first(x), x), atol=1e-6)
 
 
+def test_a_map_is_added_once_and_not_by_what_reads_it() -> None:
+    """As in models: so runtimes may write the sum in its place. What is left has a side input."""
+    adding = {**layer(8, 8, 3), "residual": True}
+    config = chained([adding, adding, {**layer(8, 16, 3)}, {**layer(16, 16, 3), "residual": True}])
+    assert config is not None
+    chain: Any = KINDS["conv_chain"].build(config)
+    assert chain.branches == [None, 0, None, None]
+    assert [layer.side_input is not None for layer in chain.layers] == [True, False, False, True]
+
+
 def test_what_is_called_several_times_may_follow_itself() -> None:
     (row,) = chains(target(convolution(8, 8, 3)))
     assert row.config["channels"] == (8, 8, 8, 8, 8)
