@@ -32,17 +32,19 @@ def graph_of(network: ModuleType, proxy: nn.Module, device: str) -> tuple[nn.Mod
     themselves. As constants, a runtime could change their layout once and for all. So do the tensors of blocks that
     read a part of what is before them, or a map in another shape: torch reads it where it lies, a graph would copy it
     first, which no model of the mix does. Nor does a model take in or hand out maps of many channels: a runtime that
-    keeps them in a layout of its own would convert them. So a convolution makes them of as many images, and a pool
-    hands on one position of what would go out.
+    keeps them in a layout of its own would convert them. So a convolution makes them of as many images, those that are
+    added to maps too, and a pool hands on one position of what would go out.
     """
     state = {**dict(proxy.named_parameters()), **dict(proxy.named_buffers())}
     kept = {name: t for name, t in state.items() if name.rpartition(".")[2].startswith(network.SIDE_INPUTS)}
     batches = network.batches(proxy, device)
     parts, operands = _parts_read(proxy, batches[0]), operands_read(proxy)
-    graph = _Graph(proxy, batches[0], parts, operands)
-    read = {name: graph.handed(name, x) for name, x in parts.items()}
+    graph = _Graph(proxy, batches[0], kept, parts, operands)
+    branches, read = ({name: graph.handed(name, x) for name, x in given.items()} for given in (kept, parts))
     beside = {name: [Layout.of(x).handed(x) for x in others] for name, others in operands.items()}
-    return graph, [(([graph.handed(_head(i), x) for i, x in enumerate(b)], kept, read, beside), {}) for b in batches]
+    return graph, [
+        (([graph.handed(_head(i), x) for i, x in enumerate(b)], branches, read, beside), {}) for b in batches
+    ]
 
 
 class _Graph(nn.Module):
@@ -54,6 +56,7 @@ class _Graph(nn.Module):
         self,
         proxy: nn.Module,
         batch: list[Tensor],
+        branches: Mapping[str, Tensor],
         parts: Mapping[str, Tensor],
         operands: Mapping[str, Sequence[Tensor]],
     ) -> None:
@@ -66,8 +69,8 @@ class _Graph(nn.Module):
         self.layouts = {name: Layout.of(x) for name, x in given.items()}
         self.of_operands = {name: [Layout.of(x) for x in others] for name, others in operands.items()}
         generator = torch.Generator().manual_seed(0)
-        for name, x in given.items():
-            if _writes_maps([proxy.get_submodule(name)]) and x.dim() == 4 and x.shape[1] % LANES == 0:
+        for name, x in [*given.items(), *branches.items()]:
+            if _writes_maps([proxy.get_submodule(_block(name))]) and x.dim() == 4 and x.shape[1] % LANES == 0:
                 weight = torch.randn(x.shape[1], COLOURS, 1, 1, generator=generator)
                 self.register_buffer(_weight(name), weight)
 
@@ -90,23 +93,29 @@ class _Graph(nn.Module):
         }
         with _entering(self.proxy, {name: partial(enter, name=name) for name in parts}), reading(self.proxy, beside):
             given = [self._taken(_head(i), x) for i, x in enumerate(batch)]
-            ends = functional_call(self.proxy, branches, (given,))
+            beside_maps = {name: self._taken(name, x) for name, x in branches.items()}
+            ends = functional_call(self.proxy, beside_maps, (given,))
         return [_end_of(x, is_map=is_map) for is_map, x in zip(self.map_last, ends, strict=True)], cut
 
     def handed(self, name: str, x: Tensor) -> Tensor:
-        """What comes in for the tensor that this block reads."""
+        """What comes in for the tensor that this block reads, or for a branch, by its name."""
         if hasattr(self, _weight(name)):
             return x[:, :COLOURS].contiguous()
-        return self.layouts[name].handed(x)
+        return self.layouts[name].handed(x) if name in self.layouts else x
 
     def _taken(self, name: str, x: Tensor) -> Tensor:
         if hasattr(self, _weight(name)):
             return F.conv2d(x, self.get_buffer(_weight(name)))
-        return self.layouts[name].taken(x)
+        return self.layouts[name].taken(x) if name in self.layouts else x
 
 
 def _weight(name: str) -> str:
     return "of_images_" + name.replace(".", "_")
+
+
+def _block(name: str) -> str:
+    """The block that has this name, or that what has this name belongs to."""
+    return ".".join(name.split(".")[:3])
 
 
 def _head(tower: int) -> str:
