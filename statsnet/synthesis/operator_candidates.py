@@ -16,7 +16,8 @@ from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.candidates import Candidate, nearest_sizes
 from statsnet.synthesis.loads import StepLoad
-from statsnet.synthesis.sources import Source, put_into_weights
+from statsnet.synthesis.parts_of_layers import run_with_layers
+from statsnet.synthesis.sources import Source
 
 KIND = OperatorKind()
 
@@ -76,9 +77,9 @@ def short_of(lacking: np.ndarray, keys: Sequence[tuple[str, str]]) -> dict[str, 
 
 def _sources(target: Target, kernel_class: str, own_dtype: str) -> list[Source]:
     """The most expensive operator of each shape class that can be rebuilt, with its shape class's share of the time.
-    No batch norm that other runtimes would put into weights: they would run it, and no model waits for that."""
+    None that runtimes make a part of the layer before it: alone it would cost them a pass that no model waits for."""
     by_shape: dict[str, list[TargetCluster]] = defaultdict(list)
-    absorbed = put_into_weights(target)
+    absorbed = run_with_layers(target)
     for index, cluster in enumerate(target.clusters):
         if cluster.kernel_class != kernel_class or index in absorbed:
             continue

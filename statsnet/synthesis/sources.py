@@ -17,7 +17,6 @@ from statsnet.blocks.embedding import EmbeddingBagKind
 from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.pointwise import with_gelu_in_one
 from statsnet.blocks.zipf import zipf_indices
-from statsnet.profiling.motifs import JOINING
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class
@@ -26,6 +25,7 @@ from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster, TargetMotif
 from statsnet.synthesis.chains import chains
 from statsnet.synthesis.loads import distinct_shares
+from statsnet.synthesis.parts_of_layers import is_part_of_a_layer
 from statsnet.workloads.optimizers import SETTINGS
 
 BAG = EmbeddingBagKind()
@@ -57,10 +57,6 @@ OF_FAMILY = frozenset({
     "output_last_axis",
 })  # fmt: skip
 """Parts of a configuration that decide which kernels run, rather than their sizes."""
-
-MOSTLY_BEHIND = 0.5
-"""Of a batch norm: if more than this share of its calls are behind a convolution or product, it is no block by
-itself."""
 
 MOST_DRAWN = 10**7
 """At most this many indices are drawn to count the rows that they read."""
@@ -104,7 +100,7 @@ def _motifs(target: Target) -> list[Source]:
         clusters = [target.clusters[i] for i in motif.clusters]
         optimizer = optimizers[motif.member]
         for run in _splits(clusters):
-            if target.may_leave_torch and _is_put_into_weights(run, clusters):
+            if target.may_leave_torch and is_part_of_a_layer(run, clusters):
                 continue
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             gradient = motif.member, _output_shape(run[-1])
@@ -265,24 +261,6 @@ def _is_contiguous(cluster: TargetCluster) -> bool:
 def _output_shape(cluster: TargetCluster) -> tuple[int, ...]:
     first = next((o for o in cluster.outputs if o is not None), None)
     return tuple(first["shape"]) if first else ()
-
-
-def put_into_weights(target: Target) -> frozenset[int]:
-    """The clusters of batch norms that are behind a convolution or product in most of their calls, if other runtimes
-    may run what is made for the target."""
-    behind: dict[int, float] = defaultdict(float)
-    for motif in target.motifs if target.may_leave_torch else ():
-        clusters = [target.clusters[i] for i in motif.clusters]
-        for place, index in enumerate(motif.clusters):
-            if _is_put_into_weights(clusters[place:], clusters):
-                behind[index] += motif.count_per_s
-    return frozenset(i for i, per_s in behind.items() if per_s > MOSTLY_BEHIND * target.clusters[i].calls_per_s)
-
-
-def _is_put_into_weights(run: list[TargetCluster], motif: list[TargetCluster]) -> bool:
-    """Whether a run of a motif begins with a batch norm behind a convolution or product. Other runtimes put it into the
-    weights; alone in a proxy it would cost them a pass over the map."""
-    return run[0] is not motif[0] and motif[0].category in JOINING and "batch_norm" in base_name(run[0].op)
 
 
 def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
