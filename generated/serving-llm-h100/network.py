@@ -754,6 +754,9 @@ class Operator(nn.Module):
         """Moves or converts the operands. All keep their strides, those in `keep` their dtype too."""
         moved = []
         for place, x in enumerate(self.operands):
+            if x.layout != torch.strided:
+                moved.append(fn(x))
+                continue
             y = fn(spread(x))
             y = spread(x).to(y.device) if place in self.keep else y
             moved.append(y.as_strided(x.shape, x.stride()))

@@ -39,7 +39,8 @@ from statsnet.blocks.resample import PadKind, ResizeKind, SampleKind
 from statsnet.blocks.scatter import ScatterAddKind
 from statsnet.blocks.softmax import SoftmaxKind
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import first_tensor, tensors_of
+from statsnet.signatures.operators import first_tensor, is_tensor, tensors_of
+from statsnet.signatures.sparse import is_sparse
 
 KINDS: dict[str, BlockKind] = {
     kind.name: kind
@@ -55,7 +56,7 @@ KINDS: dict[str, BlockKind] = {
 
 def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
     """Kind and full-size configuration of the block that stands for a motif, None if no kind knows it."""
-    return None if _is_empty(motif) else _recognised(motif)
+    return None if _is_empty(motif) or _is_sparse(motif) else _recognised(motif)
 
 
 def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
@@ -67,7 +68,7 @@ def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) 
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
     """All blocks that may stand for a motif: first the one that `recognise` finds; then, if the motif may be a step of
     a recurrent layer or of a comparison, such a block."""
-    if _is_empty(motif):
+    if _is_empty(motif) or _is_sparse(motif):
         return []
     read = [_recognised(motif), *((name, _said(kind.from_step, motif)) for name, kind in KINDS.items())]
     return [(name, config) for name, config in filter(None, read) if config is not None]
@@ -90,3 +91,8 @@ def _is_empty(motif: list[Cluster]) -> bool:
     """A cache of keys begins empty, and so does what is concatenated then."""
     read, written = tensors_of(motif[0].args), first_tensor(motif[0].outputs)
     return (bool(read) and all(0 in tensor.shape for tensor in read)) or (written is not None and 0 in written.shape)
+
+
+def _is_sparse(motif: list[Cluster]) -> bool:
+    """Whether it begins with a product of a sparse matrix, for which only the generic block is made."""
+    return any(is_tensor(arg) and arg.get("elements") is not None and is_sparse(arg) for arg in motif[0].args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from statsnet.blocks.base import BlockKind, Config
@@ -50,6 +51,9 @@ class Operator(nn.Module):
         """Moves or converts the operands. All keep their strides, those in `keep` their dtype too."""
         moved = []
         for place, x in enumerate(self.operands):
+            if x.layout != torch.strided:
+                moved.append(fn(x))
+                continue
             y = fn(spread(x))
             y = spread(x).to(y.device) if place in self.keep else y
             moved.append(y.as_strided(x.shape, x.stride()))

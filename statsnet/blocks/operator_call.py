@@ -4,7 +4,8 @@ A configuration holds
     operator    the words of its name, ("tanh", "default")
     spelling    how the network calls it: "torch", "F" (torch.nn.functional), "method" or "aten"
     operands    its tensors in order: (dtype, shape, strides); the network's dtype is "own", contiguous strides are ().
-                Of one whose values decide how much is found, also the number that says it (signatures/found.py)
+                Of one whose values decide how much is found, also the number that says it (signatures/found.py); of a
+                sparse matrix, also what it stores: count, height and width of its blocks (signatures/sparse.py)
     arguments   its arguments in the schema's order, each one of
                 ("operand", place), ("operands", (place, ...)) where -1 is None, ("nothing",),
                 ("usual",) for the default, ("number", x), ("numbers", (x, ...)), ("infinity", sign), ("word", "mean"),
@@ -16,7 +17,7 @@ All are numbers, words and tuples of them, so that a spec's file can be checked 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
@@ -25,23 +26,29 @@ from statsnet.blocks.base import Config
 from statsnet.blocks.operator_schema import runnable
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.operators import ITEM_SIZE, TensorSpec
+from statsnet.signatures.sparse import Stored
 from statsnet.workloads.torch_operators import overload
 
 OWN = "own"
 OF_MEMORY = ("pin_memory", "non_blocking")
 """Arguments about how memory is allocated and copied; they are left to torch."""
 
+OF_SPARSE = frozenset({"mm", "addmm", "mv", "addmv", "_sparse_mm", "_sparse_addmm"})
+"""Operators that may have a sparse matrix among their operands."""
+
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One tensor of a call. `strides` are in elements; `found` is how much the operator finds by its values."""
+    """One tensor of a call. `strides` are in elements; `found` is how much the operator finds by its values; `stored`
+    what a sparse matrix stores."""
 
     dtype: str
     shape: Shape
     strides: Shape
     found: int | None = None
+    stored: Stored | None = None
 
     @property
     def is_contiguous(self) -> bool:
@@ -52,7 +59,7 @@ class Operand:
 
     @property
     def numel(self) -> int:
-        return math.prod(self.shape)
+        return math.prod(self.shape) if self.stored is None else self.stored.elements
 
     @property
     def layout(self) -> str:
@@ -64,7 +71,8 @@ class Operand:
     def entry(self) -> tuple[Any, ...]:
         """As an entry of a configuration."""
         layout = self.dtype, self.shape, () if self.is_contiguous else self.strides
-        return layout if self.found is None else (*layout, self.found)
+        stored = () if self.stored is None else astuple(self.stored)
+        return (*layout, *stored) if self.found is None else (*layout, self.found)
 
 
 def contiguous_strides(shape: Shape) -> Shape:
@@ -74,14 +82,18 @@ def contiguous_strides(shape: Shape) -> Shape:
 def operands_of(config: Config) -> list[Operand]:
     """Raises ValueError for what is no tensor."""
     operands = []
-    for dtype, shape, strides, *found in config["operands"]:
+    for dtype, shape, strides, *rest in config["operands"]:
         known = dtype == OWN or dtype in ITEM_SIZE
-        numbers = (*shape, *strides, *found)
+        numbers = (*shape, *strides, *rest)
         fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in numbers)
-        if not (known and fits and len(found) <= 1):
+        found = rest[0] if len(rest) == 1 else None
+        stored = Stored(*rest) if len(rest) == 3 else None
+        may_be_sparse = config["operator"][0] in OF_SPARSE and not strides
+        is_whole = stored.tiles(tuple(shape)) and may_be_sparse if stored else len(rest) < 2
+        if not (known and fits and is_whole):
             raise ValueError("an operand is no tensor")
         strides = tuple(strides) or contiguous_strides(shape)
-        operands.append(Operand(dtype, tuple(shape), strides, *found))
+        operands.append(Operand(dtype, tuple(shape), strides, found, stored))
     return operands
 
 

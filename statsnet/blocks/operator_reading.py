@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.operator_call import OF_MEMORY, OWN
+from statsnet.blocks.operator_call import OF_MEMORY, OF_SPARSE, OWN
 from statsnet.blocks.operator_schema import runnable, type_of
+from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import MASKS, finds_by_values, found_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor, without_overflow
+from statsnet.signatures.sparse import is_sparse, stored_of
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
 
@@ -31,7 +33,8 @@ arguments, and which others."""
 
 
 def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
-    """The configuration that runs a captured call; None if it is not one of pure computation on dense tensors. Tensors
+    """The configuration that runs a captured call; None if it is not one of pure computation on dense tensors, but for
+    products with a sparse one. Tensors
     of `own_dtype` follow the network's."""
     if cluster.op in INTO_MEMORY:
         op, kept, others = INTO_MEMORY[cluster.op]
@@ -39,7 +42,7 @@ def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
     name = runnable(cluster.op)
     if name is None:
         return None
-    reader = _Reader(own_dtype=own_dtype, outputs=list(cluster.outputs), operands=[])
+    reader = _Reader(base=base_name(name), own_dtype=own_dtype, outputs=list(cluster.outputs), operands=[])
     schema = overload(name)._schema.arguments
     asked = [a.name for a in overload(cluster.op)._schema.arguments]
     if len(cluster.args) != len(asked):
@@ -49,7 +52,9 @@ def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
         arguments = tuple(reader.argument(a, given[a.name]) for a in schema)
     except _NotKnownError:
         return None
-    if len(reader.operands) > MOST_OPERANDS or not _finds_as_much(name, given, arguments, reader):
+    if len(reader.operands) > MOST_OPERANDS or _is_sparse_alone(cluster, reader):
+        return None
+    if not _finds_as_much(name, given, arguments, reader):
         return None
     if reader.operands:
         arguments = _main_first(reader.operands, arguments)
@@ -84,10 +89,22 @@ def _finds_as_much(name: str, given: dict[str, Any], arguments: tuple[Any, ...],
     return True
 
 
+def _is_dense(operand: tuple[Any, ...]) -> bool:
+    return len(operand) < 6
+
+
+def _is_sparse_alone(cluster: Cluster, reader: _Reader) -> bool:
+    """Whether all operands are sparse, or the result is: then nothing dense goes in or comes out."""
+    results = [o for o in cluster.outputs if is_tensor(o)]
+    goes_in = not reader.operands or any(map(_is_dense, reader.operands))
+    return not goes_in or any(map(is_sparse, results))
+
+
 def _main_first(operands: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Puts the first operand with the most axes in front: it is the input, and its outermost axis is the batch. Returns
+    """Puts the first dense operand with the most axes in front: it is the input, and its outermost axis is the batch.
+    Returns
     the arguments with the operands' new places."""
-    main = max(range(len(operands)), key=lambda place: (len(operands[place][1]), -place))
+    main = max(range(len(operands)), key=lambda place: (_is_dense(operands[place]), len(operands[place][1]), -place))
     operands.insert(0, operands.pop(main))
 
     def moved(place: int) -> int:
@@ -118,6 +135,7 @@ class _NotKnownError(Exception):
 class _Reader:
     """Turns encoded arguments into entries of a configuration, and collects the operands."""
 
+    base: str
     own_dtype: str
     outputs: list[Any]
     operands: list[tuple[Any, ...]]
@@ -136,7 +154,7 @@ class _Reader:
         if isinstance(encoded, float) and math.isinf(encoded):
             return "infinity", 1 if encoded > 0 else -1
         if kind.startswith("Tensor"):
-            return self._tensors(encoded)
+            return self._tensors(encoded, argument.name)
         if isinstance(encoded, str):
             if encoded in INFINITE:
                 return "infinity", -1 if encoded.startswith("-") else 1
@@ -154,24 +172,26 @@ class _Reader:
             return "infinity", -1  # of a mask: JSON has no infinity
         raise _NotKnownError
 
-    def _tensors(self, encoded: Any) -> tuple[Any, ...]:
+    def _tensors(self, encoded: Any, name: str) -> tuple[Any, ...]:
         if is_tensor(encoded):
-            return "operand", self._place(encoded)
+            return "operand", self._place(encoded, name)
         if _is_number(encoded):  # it becomes a tensor without axes
             return "number", encoded
         places = []
         for entry in each_in_list(encoded["tensors"]) if isinstance(encoded, dict) else ():
-            places.append(-1 if entry is None else self._place(entry))
+            places.append(-1 if entry is None else self._place(entry, name))
             if len(places) > MOST_OPERANDS:
                 raise _NotKnownError
         return _known("operands", isinstance(encoded, dict), tuple(places))
 
-    def _place(self, tensor: dict[str, Any]) -> int:
-        dense = not any(tensor.get(key) is not None for key in ("sparse", "elements", "squares"))
+    def _place(self, tensor: dict[str, Any], name: str) -> int:
         dtype = OWN if tensor["dtype"] == self.own_dtype else tensor["dtype"]
-        if not dense or dtype.startswith(("q", "float8")):
+        stored = stored_of(tensor, name) if is_sparse(tensor) and self.base in OF_SPARSE else None
+        dense = not any(tensor.get(key) is not None for key in ("sparse", "elements", "squares"))
+        if not (dense or stored) or dtype.startswith(("q", "float8")):
             raise _NotKnownError
-        self.operands.append((dtype, tuple(tensor["shape"]), tuple(tensor.get("strides", ()))))
+        strides = tuple(tensor.get("strides", ()))
+        self.operands.append((dtype, tuple(tensor["shape"]), strides, *(astuple(stored) if stored else ())))
         return len(self.operands) - 1
 
     def _dtype(self, kind: str) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ BEYOND = (
 
 REFUSED = frozenset({
     "_local_scalar_dense", "_pin_memory", "sparse_mask", "_coalesce", "coalesce", "to_mkldnn", "_to_sparse",
-    "_to_sparse_csr", "_to_dense", "_sparse_mm", "_sparse_addmm", "from_file", "set", "resize", "linalg_cholesky_ex",
+    "_to_sparse_csr", "_to_dense", "from_file", "set", "resize", "linalg_cholesky_ex",
     "lu_unpack", "linalg_lu_solve", "linalg_ldl_solve", "segment_reduce",
 })  # fmt: skip
 """Known operators that leave dense tensors or their memory, or need a matrix of a special kind."""

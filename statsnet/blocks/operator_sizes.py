@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from statsnet.blocks.base import Config, halved
@@ -19,6 +20,7 @@ from statsnet.blocks.operator_source import argument_names
 from statsnet.blocks.operator_trial import is_lax, may_run, result_shapes
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.partitions import ENDS
+from statsnet.signatures.sparse import Stored
 from statsnet.signatures.strides import resized_strides
 from statsnet.workloads.torch_operators import overload
 
@@ -97,7 +99,7 @@ def _resized_groups(config: Config, places: frozenset[Place], factor: float) -> 
     length = operands[number].shape[axis]
     new = max(FEWEST, FEWEST * round(length * factor / FEWEST))
     changed = _with(config, operands, places, length, new, "")
-    return changed if new != length and may_run(changed) else None
+    return changed if new != length and changed is not None and may_run(changed) else None
 
 
 def _resized_factory(config: Config, factor: float) -> Config | None:
@@ -146,7 +148,8 @@ def _changed(config: Config, place: Place, length: int) -> Config | None:
     old = operands[place[0]].shape[place[1]]
     before = result_shapes(config)
     for places in _hypotheses(config, operands, place):
-        changed = [_with(config, operands, places, old, length, numbers) for numbers in ("front", "back", "")]
+        made = (_with(config, operands, places, old, length, numbers) for numbers in ("front", "back", ""))
+        changed = [c for c in made if c is not None]
         for tried in {str(c): c for c in changed}.values():
             if [o.layout for o in operands_of(tried)] != [o.layout for o in operands]:
                 continue
@@ -184,9 +187,10 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
 
 def _with(
     config: Config, operands: list[Operand], places: frozenset[Place], old: int, new: int, numbers: str
-) -> Config:
+) -> Config | None:
     """The configuration with these axes `new` / `old` times as long; with `numbers`, also lengths among arguments:
-    those of axes that are counted from the "front", or from the "back"."""
+    those of axes that are counted from the "front", or from the "back". None if a sparse operand's blocks do not tile
+    it then."""
     entries: list[Any] = []
     told: dict[Any, Any] = {}
     for number, operand in enumerate(operands):
@@ -201,7 +205,10 @@ def _with(
         )
         found = _found(operand, shape, [operands[n].shape[a] for n, a in places if n != number], old, new)
         told |= {("number", operand.found): ("number", found)}
-        entries.append(Operand(operand.dtype, tuple(shape), strides, found).entry)
+        stored = _stored(operand, shape)
+        if stored is not None and not stored.tiles(tuple(shape)):
+            return None
+        entries.append(Operand(operand.dtype, tuple(shape), strides, found, stored).entry)
     schema = overload(name_of(config))._schema.arguments
     named = zip(schema, config["arguments"], strict=True)
     arguments = tuple(told.get(e, e) if a.name == "output_size" else e for a, e in named)
@@ -219,6 +226,15 @@ def _found(operand: Operand, shape: list[int], others: list[int], old: int, new:
         return None
     larger = new / old if operand.found in others else math.prod(shape) / max(1, operand.numel)
     return max(min(1, operand.found), round(operand.found * larger))
+
+
+def _stored(operand: Operand, shape: list[int]) -> Stored | None:
+    """What a sparse operand of another shape stores: as much in each row, or in each column if it has as many rows."""
+    if operand.stored is None:
+        return None
+    axis = 0 if shape[0] != operand.shape[0] else 1
+    count = round(operand.stored.count * shape[axis] / operand.shape[axis])
+    return replace(operand.stored, count=max(1, count))
 
 
 def _lengths(name: str, entry: tuple[Any, ...], axes: set[int], old: int, new: int) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import string
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 from statsnet.blocks.base import Config
@@ -16,6 +16,7 @@ from statsnet.signatures.found import HOW
 from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
 from statsnet.signatures.partitions import parts_of
 from statsnet.signatures.strides import span, view_of
+from statsnet.workloads.sparse_values import sparse_maker
 from statsnet.workloads.torch_operators import overload
 
 SPELLINGS = ("torch", "F", "method", "aten")
@@ -180,6 +181,8 @@ def argument_names(config: Config) -> list[str]:
 
 
 def _operand(base: str, name: str, operand: Operand, high: int) -> str:
+    if operand.stored is not None:
+        return _made(sparse_maker(name).__name__, [*astuple(operand.stored)], operand, OWN)
     if operand.found is not None:
         return _finding(base, operand)
     if operand.dtype == "bool":

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.operator_call import name_of, operands_of, torch_arguments
+from statsnet.blocks.operator_call import OF_SPARSE, name_of, operands_of, torch_arguments
 from statsnet.blocks.operator_source import operand_sources
 from statsnet.blocks.operator_spelling import NAMESPACE, meta_operands
 from statsnet.blocks.operator_values import MADE_BY
@@ -94,7 +94,7 @@ def _runs(config: Config) -> bool:
 
 def is_lax(base: str) -> bool:
     """Whether an operator may trust its caller, as those of autograd do, and read past the end of what does not fit."""
-    if base in SAFE_BACKWARD or base in ENDS:
+    if base in SAFE_BACKWARD or base in ENDS or base in OF_SPARSE:
         return False
     return "_backward" in base or base.startswith("_") or base.startswith(("mkldnn", "embedding"))
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from statsnet.blocks.base import numbers
 from statsnet.workloads.found_values import FOUND_BY
+from statsnet.workloads.sparse_values import SPARSE_BY
 
 
 def normal(*shape: int, dtype: torch.dtype | None = None) -> Tensor:
@@ -39,4 +40,8 @@ def bags(length: int, count: int, dtype: torch.dtype = torch.int64) -> Tensor:
     return (torch.arange(count) * length).to(dtype)
 
 
-MADE_BY = {function.__name__: function for function in (normal, positive, fraction, below, flags, bags)} | FOUND_BY
+MADE_BY = {
+    **{function.__name__: function for function in (normal, positive, fraction, below, flags, bags)},
+    **FOUND_BY,
+    **SPARSE_BY,
+}

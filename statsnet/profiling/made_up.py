@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import astuple
 from typing import Any
 
 import torch
@@ -16,8 +17,10 @@ from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, is_tensor, without_overflow
 from statsnet.signatures.partitions import parts_of
+from statsnet.signatures.sparse import stored_of
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.found_values import FOUND_BY
+from statsnet.workloads.sparse_values import sparse_maker
 from statsnet.workloads.torch_operators import overload
 
 PACKED = "aten._pack_padded_sequence.default"
@@ -37,7 +40,7 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
     positional: list[Any] = []
     keyword: dict[str, Any] = {}
     for argument, encoded in zip(schema, cluster.args, strict=False):
-        value = _value(encoded, high, device)
+        value = _value(encoded, high, argument.name, device)
         if argument.name.endswith("dtype") and value is None and cluster.outputs and cluster.outputs[0]:
             value = getattr(torch, cluster.outputs[0]["dtype"])
         if value is None and argument.default_value is None and str(argument.type) in ("number", "float"):
@@ -67,11 +70,11 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
     return positional, keyword
 
 
-def _value(encoded: Any, high: int, device: str) -> Any:
+def _value(encoded: Any, high: int, name: str, device: str) -> Any:
     if is_tensor(encoded):
-        return _tensor(encoded, high, device)
+        return _tensor(encoded, high, name, device)
     if isinstance(encoded, dict):
-        return [None if e is None else _tensor(e, high, device) for e in each_in_list(encoded["tensors"])]
+        return [None if e is None else _tensor(e, high, name, device) for e in each_in_list(encoded["tensors"])]
     return float(encoded) if encoded in INFINITE else without_overflow(encoded)
 
 
@@ -124,12 +127,12 @@ def _bags_of_indices(places: torch.Tensor, cluster: Cluster) -> torch.Tensor:
     return (torch.arange(places.numel(), device=places.device) * bags // indices).to(places.dtype)
 
 
-def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
+def _tensor(spec: dict[str, Any], high: int, name: str, device: str) -> torch.Tensor:
     dtype = getattr(torch, spec["dtype"])
     if spec.get("squares") is not None:
         return _nested(spec, dtype, device)
     if spec.get("elements") is not None:
-        return _sparse_matrix(spec, dtype, device)
+        return _sparse_matrix(spec, name, dtype, device)
     if spec.get("sparse") is not None:
         return _sparse_rows(spec, dtype, device)
     shape, strides = spec["shape"], spec.get("strides")
@@ -157,47 +160,12 @@ def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch
     return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False)
 
 
-def _sparse_matrix(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
-    """A matrix with as many elements in each row, at random columns: COO or CSR, as the bytes of the indices tell; of
-    blocks, if each index has several elements."""
-    if len(spec["shape"]) != 2:
-        raise NotImplementedError("batches and slices of sparse tensors are not made up")
-    (rows, columns), stored = spec["shape"], spec["sparse"]
-    if spec["elements"] != stored:
-        return _block_matrix(spec, dtype, device)
-    starts = torch.arange(rows + 1, device=device) * stored // max(1, rows)
-    values = torch.randn(stored, dtype=dtype, device=device)
-    places = torch.randint(0, max(1, columns), (stored,), device=device)
-    if spec["index_bytes"] == 2 * 8 * stored:
-        row_of = torch.repeat_interleave(torch.arange(rows, device=device), starts.diff())
-        indices = torch.stack([row_of, places])
-        return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False, is_coalesced=True)
-    compressed = torch.sparse_compressed_tensor
-    return compressed(starts, places, values, spec["shape"], layout=torch.sparse_csr, check_invariants=False)
-
-
-def _block_matrix(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
-    """A matrix in BSR form: the indices' bytes tell how many rows of blocks there are, and so how high a block is."""
-    (rows, columns), blocks = spec["shape"], spec["sparse"]
-    for index_bytes in (8, 4):
-        block_rows = spec["index_bytes"] // index_bytes - blocks - 1
-        if min(blocks, block_rows) <= 0 or rows % block_rows or spec["elements"] % (blocks * (rows // block_rows)):
-            continue
-        high = rows // block_rows
-        wide = spec["elements"] // (blocks * high)
-        if columns % wide == 0:
-            return _blocks(blocks, block_rows, (high, wide), spec["shape"], dtype, device)
-    raise NotImplementedError("the blocks of a sparse tensor do not tile it")
-
-
-def _blocks(
-    blocks: int, block_rows: int, size: tuple[int, int], shape: list[int], dtype: torch.dtype, device: str
-) -> torch.Tensor:
-    starts = torch.arange(block_rows + 1, device=device) * blocks // block_rows
-    places = torch.randint(0, shape[1] // size[1], (blocks,), device=device)
-    values = torch.randn(blocks, *size, dtype=dtype, device=device)
-    compressed = torch.sparse_compressed_tensor
-    return compressed(starts, places, values, shape, layout=torch.sparse_bsr, check_invariants=False)
+def _sparse_matrix(spec: dict[str, Any], name: str, dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A matrix that stores as much, in the same form."""
+    stored = stored_of(spec, name)
+    if stored is None:
+        raise NotImplementedError("sparse tensors of this form are not made up")
+    return sparse_maker(name)(*astuple(stored), *spec["shape"], dtype=dtype).to(device)
 
 
 def _nested(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+from statsnet.signatures.sparse import is_sparse
 
 _KIND = {
     "mm": "gemm", "addmm": "gemm", "linear": "gemm", "mkldnn_linear": "gemm", "_mkl_linear": "gemm",
@@ -45,14 +46,18 @@ def _kind_of(base: str) -> str:
 
 
 def layout_of(kind: str, args: Sequence[Any]) -> str:
-    """Of a product, n or t (transposed) for each operand. Of any other operator, the layout of its first tensor of two
-    or more axes; if that is contiguous, the first other layout among the tensors of its shape, through which the
-    operator walks at the same time: a gradient, or the second operand of a sum."""
+    """Of a product, n, t (transposed) or s (sparse) for each operand. Of any other operator, the layout of its first
+    tensor of two or more axes; if that is contiguous, the first other layout among the tensors of its shape, through
+    which the operator walks at the same time: a gradient, or the second operand of a sum."""
     if kind in ("gemm", "batched_gemm", "gemv"):
-        operands = [s for a in args if is_tensor(a) if len((s := TensorSpec.from_dict(a)).shape) >= 2][-2:]
-        return "".join("t" if s.layout == "transposed" else "n" for s in operands) or "n"
+        operands = [a for a in args if is_tensor(a) and len(a["shape"]) >= 2][-2:]
+        return "".join(map(_letter, operands)) or "n"
     spatial = [s for s in tensors_of(args) if len(s.shape) >= 2]
     if not spatial:
         return "contiguous"
     layouts = [s.layout for s in spatial if s.shape == spatial[0].shape]
     return next((layout for layout in layouts if layout != "contiguous"), "contiguous")
+
+
+def _letter(operand: dict[str, Any]) -> str:
+    return "s" if is_sparse(operand) else "t" if TensorSpec.from_dict(operand).layout == "transposed" else "n"

@@ -111,7 +111,7 @@ _KINDS = frozenset(
     {"batched_gemm", "cat", "gemv", "attention_backward", "native_batch_norm", "native_batch_norm_backward"}
 )
 _LAYOUTS = frozenset(
-    {"contiguous", "channels_last", "expanded", "transposed", "strided", "n", "t", "nn", "nt", "tn", "tt"}
+    {"contiguous", "channels_last", "expanded", "transposed", "strided"} | {a + b for a in "nts" for b in ("", *"nts")}
 )
 
 

@@ -16,7 +16,7 @@ Counted without memory
 In graphs
     grouped_products
 Operators by themselves
-    torch_operators, found_values
+    torch_operators, found_values, sparse_values
 """
 
 from statsnet.workloads.building import DTYPES, BuiltWorkload, build
