@@ -113,8 +113,9 @@ class OperatorKind(BlockKind):
 
     def helpers_of(self, configs: list[Config]) -> tuple[Any, ...]:
         used = helpers_used(configs)
-        others = {name for name in used if name in ("positive", "fraction")}
-        return (spread, *(f for name, f in MADE_BY.items() if name in used or (others and name == "normal")))
+        used |= {"normal"} if used & {"positive", "fraction"} else set()
+        used |= {"sparse_rows"} if "sparse_columns" in used else set()
+        return (spread, *(function for name, function in MADE_BY.items() if name in used))
 
     def check(self, config: Config) -> None:
         """Nothing: `arguments` checks each of its parts."""

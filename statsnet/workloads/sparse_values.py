@@ -16,25 +16,25 @@ def sparse_rows(
 ) -> Tensor:
     """A matrix of `count` blocks of `high` × `wide` elements, as many in each row of blocks, at random columns (BSR).
     If these are 1, it lists elements row by row (CSR); if they are 0, each with its row and column (COO)."""
-    block_rows, block_columns = rows // max(1, high), columns // max(1, wide)
-    columns_of, values = torch.randint(block_columns, (count,)), torch.randn(count, high or 1, wide or 1).to(dtype)
+    size, block_rows = (rows, columns), rows // max(1, high)
+    places = torch.randint(columns // max(1, wide), (count,))
+    values = torch.randn(count, max(1, high), max(1, wide)).to(dtype)
     if high == 0:
-        places = torch.stack([torch.arange(count) * rows // count, columns_of])
-        return torch.sparse_coo_tensor(
-            places, values.flatten(), (rows, columns), is_coalesced=True, check_invariants=False
-        )
+        places = torch.stack([torch.arange(count) * rows // count, places])
+        return torch.sparse_coo_tensor(places, values.flatten(), size, check_invariants=False, is_coalesced=True)
     starts = torch.arange(block_rows + 1) * count // block_rows
-    make, values = (
-        (torch.sparse_csr_tensor, values.flatten()) if high == wide == 1 else (torch.sparse_bsr_tensor, values)
-    )
-    return make(starts, columns_of, values, (rows, columns), check_invariants=False)
+    if high == wide == 1:
+        return torch.sparse_csr_tensor(starts, places, values.flatten(), size, check_invariants=False)
+    return torch.sparse_bsr_tensor(starts, places, values, size, check_invariants=False)
 
 
 def sparse_columns(
     count: int, high: int, wide: int, rows: int, columns: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """The same, column by column."""
-    return sparse_rows(count, wide, high, columns, rows, dtype).t()
+    listed = high == 0
+    made = sparse_rows(count, wide, high, *((rows, columns) if listed else (columns, rows)), dtype=dtype)
+    return made if listed else made.t()
 
 
 SPARSE_BY = {function.__name__: function for function in (sparse_rows, sparse_columns)}

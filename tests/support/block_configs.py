@@ -153,5 +153,10 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
             "operator": ("max", "dim"), "spelling": "torch", "operands": (("own", (8, 4, 5), ()),),
             "arguments": (("operand", 0), ("number", 2), ("usual",)), "output": 0,
         },
+        {
+            "operator": ("mm", "default"), "spelling": "torch",
+            "operands": (("own", (16, 8), ()), ("own", (8, 12), (), 20, 0, 0)),
+            "arguments": (("operand", 0), ("operand", 1)), "output": -1,
+        },
     ],
 }  # fmt: skip
