@@ -37,16 +37,15 @@ def run_with_layers(target: Target) -> frozenset[int]:
 
 def is_part_of_a_layer(run: Sequence[TargetCluster], motif: Sequence[TargetCluster]) -> bool:
     """Whether other runtimes make what a run of a motif begins with a part of the convolution or product before it: a
-    batch norm in any case, else where the layer's block has all that is behind it. The solver's small change is the
-    layer without it."""
+    batch norm in any case, else where one block holds the whole layer."""
     if run[0] is motif[0] or motif[0].category not in JOINING:
         return False
-    return "batch_norm" in base_name(run[0].op) or _holds_all(motif)
+    return "batch_norm" in base_name(run[0].op) or is_one_layer(motif)
 
 
-def _holds_all(motif: Sequence[TargetCluster]) -> bool:
-    """Whether the block of the layer at a motif's head has all that is behind it."""
-    held = HELD[motif[0].category]
+def is_one_layer(motif: Sequence[TargetCluster]) -> bool:
+    """Whether a motif begins with a convolution or product whose block has all that is behind it."""
+    held = HELD.get(motif[0].category, ())
     places = [held.index(part) if (part := _part(c)) in held else len(held) for c in motif[1:]]
     return len(held) not in places and all(a < b for a, b in pairwise(places))
 

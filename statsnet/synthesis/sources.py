@@ -25,7 +25,7 @@ from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster, TargetMotif
 from statsnet.synthesis.chains import chains
 from statsnet.synthesis.loads import distinct_shares
-from statsnet.synthesis.parts_of_layers import is_part_of_a_layer
+from statsnet.synthesis.parts_of_layers import is_one_layer, is_part_of_a_layer
 from statsnet.workloads.optimizers import SETTINGS
 
 BAG = EmbeddingBagKind()
@@ -99,9 +99,7 @@ def _motifs(target: Target) -> list[Source]:
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
         optimizer = optimizers[motif.member]
-        for run in _splits(clusters):
-            if target.may_leave_torch and is_part_of_a_layer(run, clusters):
-                continue
+        for run in _splits(clusters, in_layers=target.may_leave_torch):
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             gradient = motif.member, _output_shape(run[-1])
             for kind, config in readings(run):  # type: ignore[arg-type]
@@ -263,12 +261,16 @@ def _output_shape(cluster: TargetCluster) -> tuple[int, ...]:
     return tuple(first["shape"]) if first else ()
 
 
-def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
+def _splits(clusters: list[TargetCluster], *, in_layers: bool) -> list[list[TargetCluster]]:
     """The whole motif; each rest of it without its first operators, which a compiler runs in one pass; and each
-    operator alone, as small change for the solver."""
+    operator alone, as small change for the solver. With `in_layers`, runtimes make what is behind a layer a part of it:
+    there the small change is the layer with less behind it."""
     if len(clusters) == 1:
         return [clusters]
-    return [*(clusters[i:] for i in range(len(clusters) - 1)), *([c] for c in clusters)]
+    if in_layers and is_one_layer(clusters):
+        return [clusters[:length] for length in range(len(clusters), 0, -1)]
+    runs = [*(clusters[i:] for i in range(len(clusters) - 1)), *([c] for c in clusters)]
+    return [run for run in runs if not (in_layers and is_part_of_a_layer(run, clusters))]
 
 
 def by_importance(unordered: list[Source]) -> list[tuple[Source, float]]:

@@ -62,6 +62,14 @@ def test_what_a_layers_block_has_behind_it_is_no_block(motif: tuple[Cluster, ...
     assert {s.kind for s in sources(target(*motif))} - {"conv_chain"} == kinds
 
 
+def test_small_change_is_a_layer_with_less_behind_it() -> None:
+    """Runtimes run each as one node."""
+    made = [s.config for s in sources(target(CONV, NORM, ADD, RELU)) if s.kind == "conv"]
+    assert [(c["norm"], c["residual"], c["activation"]) for c in made] == [
+        (True, True, "relu"), (True, True, ""), (True, False, ""), (False, False, ""),
+    ]  # fmt: skip
+
+
 def test_in_training_each_operator_may_be_a_block() -> None:
     assert {s.kind for s in sources(target(CONV, NORM, RELU, mode="training"))} >= {"conv", "norm", "pointwise"}
 
