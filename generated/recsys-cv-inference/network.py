@@ -480,8 +480,9 @@ class Conv(Block):
 
 class ConvChain(Block):
     """Convolutions over maps, each with what follows it (see Conv). `channels` are those of the map that is read and
-    of all that are written; windows and strides are square. Where a map is added, that is the last one of the chain
-    before it that has this shape, as in a model. If there is none, it is a side input."""
+    of all that are written; windows and strides are square. Where a map is added, that is the last one of the chain of
+    this shape that the convolution does not read and that is not added before, as in a model: so runtimes may write
+    the sum in its place. If there is none, it is a side input."""
 
     maps = True
 
@@ -490,19 +491,20 @@ class ConvChain(Block):
         groups: tuple, biases: tuple, norms: tuple, residuals: tuple, activations: tuple,
     ) -> None:
         super().__init__(batch, channels[0], *size)
-        layers, self.branches = [], []
+        layers: list[nn.Module] = []
+        self.branches: list[int | None] = []
         maps = [(channels[0], *size)]
         for read, written, kernel, stride, padding, group, bias, norm, residual, activation in zip(
             channels[:-1], channels[1:], kernels, strides, paddings, groups, biases, norms, residuals, activations,
             strict=True,
         ):
             out = tuple((n + 2 * padding - kernel) // stride + 1 for n in size)
-            alike = [i for i, shape in enumerate(maps) if residual and shape == (written, *out)]
-            before = [i for i in alike if i < len(maps) - 1]  # rather than the map that this convolution reads
-            self.branches.append((before or alike)[-1] if alike else None)
+            free = [i for i, shape in enumerate(maps[:-1]) if shape == (written, *out) and i not in self.branches]
+            branch = free[-1] if residual and free else None
+            self.branches.append(branch)
             layers.append(Conv(
                 batch, read, size, written, (kernel,) * 2, (stride,) * 2, (padding,) * 2, groups=group, bias=bias,
-                norm=norm, residual=residual and not alike, activation=activation,
+                norm=norm, residual=residual and branch is None, activation=activation,
             ))
             size = out
             maps.append((written, *size))
