@@ -52,7 +52,7 @@ class Operator(nn.Module):
         moved = []
         for place, x in enumerate(self.operands):
             if x.layout != torch.strided:
-                moved.append(fn(x))
+                moved.append(x.to(fn(x).device) if place in self.keep else fn(x))
                 continue
             y = fn(spread(x))
             y = spread(x).to(y.device) if place in self.keep else y

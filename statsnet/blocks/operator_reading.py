@@ -33,9 +33,8 @@ arguments, and which others."""
 
 
 def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
-    """The configuration that runs a captured call; None if it is not one of pure computation on dense tensors, but for
-    products with a sparse one. Tensors
-    of `own_dtype` follow the network's."""
+    """The configuration that runs a captured call; None if it is not one of pure computation on dense tensors, or
+    a product with a sparse one. Tensors of `own_dtype` follow the network's."""
     if cluster.op in INTO_MEMORY:
         op, kept, others = INTO_MEMORY[cluster.op]
         cluster = replace(cluster, op=op, args=(*cluster.args[:kept], *others))
@@ -102,8 +101,7 @@ def _is_sparse_alone(cluster: Cluster, reader: _Reader) -> bool:
 
 def _main_first(operands: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Puts the first dense operand with the most axes in front: it is the input, and its outermost axis is the batch.
-    Returns
-    the arguments with the operands' new places."""
+    Returns the arguments with the operands' new places."""
     main = max(range(len(operands)), key=lambda place: (_is_dense(operands[place]), len(operands[place][1]), -place))
     operands.insert(0, operands.pop(main))
 

@@ -97,7 +97,7 @@ def _signature(function: Any) -> list[tuple[str, str]]:
 
 
 def _is_known(op: str) -> bool:
-    """Whether it stands in the vocabulary of categories, as a computation of ATen on dense tensors."""
+    """Whether it is in the vocabulary of categories, as a computation of ATen on dense tensors or a sparse product."""
     stem = base_name(op).removesuffix("_")
     is_list = base_name(op).startswith("_foreach_")
     known = stem.startswith(BEYOND) or categorize(op, "forward") not in ("other", "optimizer")

@@ -165,7 +165,8 @@ def _sparse_matrix(spec: dict[str, Any], name: str, dtype: torch.dtype, device: 
     stored = stored_of(spec, name)
     if stored is None:
         raise NotImplementedError("sparse tensors of this form are not made up")
-    return sparse_maker(name)(*astuple(stored), *spec["shape"], dtype=dtype).to(device)
+    with torch.device(device):
+        return sparse_maker(name)(*astuple(stored), *spec["shape"], dtype=dtype)
 
 
 def _nested(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 BY_COLUMNS = "mat2"
-"""The argument of a product that is taken to be stored by columns, as a layer's weight is, which is transposed."""
+"""An argument of this name is taken to be stored by columns: mostly it is a layer's transposed weight."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ LEAST_CALL_S = 1e-5
 Counts = Mapping[str, int]
 """How often each block is in a network, by `Placed.key`; other blocks are not in it."""
 
+Corrections = Sequence[Mapping[str, float]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockCosts:
@@ -120,7 +122,7 @@ class BlockCosts:
 
     def leave_out(self, unwanted: Callable[[StepLoad], bool]) -> BlockCosts:
         """Without the candidates whose load is unwanted, unless none would be left."""
-        wanted = tuple(p for p in self.placed if not unwanted(self._load(p, {})))
+        wanted = tuple(p for p in self.placed if not unwanted(self._load(p, ())))
         return replace(self, placed=wanted or self.placed)
 
     def with_others(self, others: BlockCosts) -> BlockCosts:
@@ -138,7 +140,7 @@ class BlockCosts:
 
     def loads(self) -> list[StepLoad]:
         """Of all candidates, as measured alone."""
-        return [self._load(p, {}) for p in self.placed]
+        return [self._load(p, ()) for p in self.placed]
 
     def resize(self, blocks: Iterable[Placed]) -> tuple[BlockCosts, list[Placed]]:
         """New costs that also know these blocks in other sizes, and those resized blocks."""
@@ -202,7 +204,7 @@ class BlockCosts:
         return {identity: mean(of_block) for identity, of_block in samples.items()}
 
     def changes(self, towers: Sequence[Tower]) -> Sums:
-        """From alone to in place, of the blocks of the network that was learnt from at last."""
+        """How the blocks of the last network changed from alone to in place."""
         identities = {block.identity for tower in towers for block in tower.blocks}
         return sums_of((self._groups_alone(i), self.in_place[i][-1]) for i in sorted(identities))
 
@@ -214,7 +216,7 @@ class BlockCosts:
     def is_launch_bound(self, block: Placed) -> bool:
         """Whether a GPU waits for the launches of a block's kernels longer than it runs them."""
         waiting_s = self._framework_alone_s(block)
-        return waiting_s > self._load(block, {}).time_s - waiting_s
+        return waiting_s > self._load(block, ()).time_s - waiting_s
 
     def seen(self) -> list[Placed]:
         """The blocks that were measured in place, and may stand in a network again."""
@@ -250,13 +252,13 @@ class BlockCosts:
         corrections = self._corrections()
         return {name: self._block_groups(name, corrections) for name in {p.identity: None for p in blocks}}
 
-    def _load(self, placed: Placed, corrections: dict[str, float]) -> StepLoad:
+    def _load(self, placed: Placed, corrections: Corrections) -> StepLoad:
         groups = self._block_groups(placed.identity, corrections)
         if placed.key in self.optimizer_loads:
             groups += corrected(self.optimizer_loads[placed.key].groups, corrections)
         return StepLoad(groups=groups, framework_s=self._framework_alone_s(placed))
 
-    def _block_groups(self, identity: str, corrections: dict[str, float]) -> tuple[OperatorGroup, ...]:
+    def _block_groups(self, identity: str, corrections: Corrections) -> tuple[OperatorGroup, ...]:
         if seen := self.in_place.get(identity):
             return mean(seen)
         if identity in self.resized and (resized := self.resized[identity]).origin in self.in_place:
@@ -292,10 +294,11 @@ class BlockCosts:
         least = min(LEAST_CALL_S * sum(g.calls for g in load.groups), load.framework_s)
         return max(load.framework_s - self.idle_s.get(name, 0.0), least)
 
-    def _corrections(self) -> dict[str, float]:
-        """Of blocks that were measured in place. A resized block's time alone is derived from that of its origin."""
+    def _corrections(self) -> Corrections:
+        """Those of blocks that were measured in place, and the usual ones. A resized block's time alone is derived from
+        that of its origin."""
         own = sums_of((self._groups_alone(i), mean(samples)) for i, samples in self.in_place.items())
-        return {**self.usual, **corrections_of([own])}
+        return corrections_of([own]), self.usual
 
     def _groups_alone(self, identity: str) -> tuple[OperatorGroup, ...]:
         if identity in self.block_loads:

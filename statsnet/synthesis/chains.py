@@ -75,9 +75,18 @@ def _row_from(first: Layer, readers: Mapping[Map, list[Layer]]) -> list[Layer]:
 
 
 def _lacks_a_branch(layer: Layer, row: list[Layer]) -> bool:
-    """Whether it adds a map of which a chain that goes on with it has none before."""
-    maps = [map_read(row[0].config), *(map_written(before.config) for before in row)]
-    return bool(layer.config.get("residual")) and map_written(layer.config) not in maps
+    """Whether it adds a map of which a chain that goes on with it has none before. As a ConvChain chooses them: one
+    that it does not read and that is not added yet."""
+    maps, added, lacks = [map_read(row[0].config)], set[int](), False
+    for each in [*row, layer]:
+        written = map_written(each.config)
+        lacks = False
+        if each.config.get("residual"):
+            free = [i for i, size in enumerate(maps[:-1]) if size == written and i not in added]
+            added.update(free[-1:])
+            lacks = not free
+        maps.append(written)
+    return lacks
 
 
 def _by_member(target: Target) -> dict[str, list[Layer]]:

@@ -53,7 +53,7 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     in_place = [tuple(tuple(p.scale_times(factor) for p in tower) for tower in run) for run in measurement.blocks]
     costs = costs.learn(towers, in_place)
     if measurement.signature.measurements[0].explained_share <= FIT_SAYS_LITTLE:
-        keep_sums(setup, digest(source), costs.changes(towers))
+        keep_sums(problem.bench, digest(source), costs.changes(towers))
     return Knowledge(costs=costs, trials=(*known.trials, trial))
 
 

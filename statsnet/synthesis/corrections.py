@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from statsnet.synthesis.loads import OperatorGroup
@@ -47,12 +47,15 @@ def corrections_of(sums: Iterable[Sums]) -> dict[str, float]:
     }
 
 
-def corrected(groups: Groups, corrections: Mapping[str, float]) -> Groups:
-    """The groups with the correction of their shape, else of their kernel class."""
-    return tuple(
-        replace(g, time_s=g.time_s * corrections.get(g.kernel_shape, corrections.get(g.kernel_class, 1.0)))
-        for g in groups
-    )
+def corrected(groups: Groups, corrections: Sequence[Mapping[str, float]]) -> Groups:
+    """The groups with the correction of their shape, else of their kernel class, by the first of several that has
+    one."""
+    return tuple(replace(g, time_s=g.time_s * _correction(g, corrections)) for g in groups)
+
+
+def _correction(group: OperatorGroup, corrections: Sequence[Mapping[str, float]]) -> float:
+    names = group.kernel_shape, group.kernel_class
+    return next((known[name] for known in corrections for name in names if name in known), 1.0)
 
 
 def usual_pace(times_s: Iterable[tuple[float, float]]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statsnet.synthesis.bench import BenchSetup
+from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.corrections import Sums, corrections_of
 
 MOST_NETWORKS = 20
@@ -23,21 +23,23 @@ class EarlierNetwork:
     sums: Sums
 
 
-def usual_corrections(setup: BenchSetup) -> dict[str, float]:
-    """See `corrections_of`; of all networks that are kept of this device, mode and dtype."""
-    corrections = corrections_of(each.sums for each in _kept(setup))
+def usual_corrections(bench: Bench) -> dict[str, float]:
+    """See `corrections_of`; of all networks that are kept of this device, mode and dtype. None of a device that is not
+    here: its times are computed."""
+    corrections = corrections_of(each.sums for each in _kept(bench)) if bench.can_time_members else {}
     return {name: round(ratio, DIGITS) for name, ratio in corrections.items()}
 
 
-def keep_sums(setup: BenchSetup, network: str, sums: Sums) -> None:
+def keep_sums(bench: Bench, network: str, sums: Sums) -> None:
     """Keep what a measured network tells, in the place of what it told before."""
-    others = [each for each in _kept(setup) if each.network != network]
-    setup.cache.put(_key(setup), [*others, EarlierNetwork(network=network, sums=sums)][-MOST_NETWORKS:])
+    if bench.can_time_members:
+        others = [each for each in _kept(bench) if each.network != network]
+        bench.setup.cache.put(_key(bench), [*others, EarlierNetwork(network=network, sums=sums)][-MOST_NETWORKS:])
 
 
-def _kept(setup: BenchSetup) -> list[EarlierNetwork]:
-    return setup.cache.get(_key(setup), list[EarlierNetwork]) or []
+def _kept(bench: Bench) -> list[EarlierNetwork]:
+    return bench.setup.cache.get(_key(bench), list[EarlierNetwork]) or []
 
 
-def _key(setup: BenchSetup) -> str:
-    return setup.key(earlier_networks=True)
+def _key(bench: Bench) -> str:
+    return bench.setup.key(earlier_networks=True)

@@ -60,15 +60,20 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
     considered = setup.most_candidates if setup.own_sizes else max(CONSIDERED, setup.most_candidates)
     left = candidates(target, budget_s=budget_s, limit=considered, own_sizes=setup.own_sizes)
     idle_s = bench.idle_s([c.optimizer for c in left if c.optimizer], speed)
-    key = setup.key(chosen_for=plain(target), budget_s=budget_s, effort=setup.effort.name, own_sizes=setup.own_sizes)
-    before = setup.cache.get(key, _Begun)
-    usual = usual_corrections(setup) if before is None else before.usual
+    key = setup.key(
+        chosen_for=plain(target),
+        of=[c.key for c in left],
+        budget_s=budget_s,
+        effort=setup.effort.name,
+        elsewhere=setup.elsewhere.names if setup.elsewhere else None,
+    )
+    begun = setup.cache.get(key, _Begun)
+    usual = usual_corrections(bench) if begun is None else begun.usual
     survey = _Survey(target=target, budget_s=budget_s, bench=bench, speed=speed, idle_s=idle_s, usual=usual)
-    if before is None:
+    if begun is None:
         survey.measure_in_waves(left)
     else:
-        by_key = {c.key: c for c in left}
-        survey.measure([by_key[name] for name in before.tried if name in by_key])
+        survey.measure_again(begun.waves, left)
     if not survey.measured or setup.deadline.leaves(FIRST_NETWORK_S):
         survey.measure_operators_alone()
     if not survey.measured:
@@ -77,14 +82,14 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
         )
-    if survey.why is None and setup.deadline.leaves(FIRST_NETWORK_S):
-        setup.cache.put(key, _Begun(tried=survey.tried, usual=usual))
+    if not survey.hangs and setup.deadline.leaves(FIRST_NETWORK_S):
+        setup.cache.put(key, _Begun(waves=survey.waves, usual=usual))
     return survey.costs()
 
 
 def first_of_families(chosen: Sequence[Candidate], tries: Mapping[str, int] | None = None) -> list[Candidate]:
-    """The candidates that are measured first: one of each family in their order, then the others of large ones. So many
-    of each family were tried before."""
+    """The candidates that are measured first: one of each family in their order, then the others of large ones. `tries`
+    counts those of each family that were tried before."""
     taken = Counter(tries)
     firsts, others = [], []
     for candidate in chosen:
@@ -101,13 +106,13 @@ class _Begun:
     """What was known when a mix was first asked for: the candidates that were measured then, by key, and the usual
     corrections."""
 
-    tried: list[str]
+    waves: list[list[str]]
     usual: dict[str, float]
 
 
 @dataclass(slots=True, kw_only=True)
 class _Survey:
-    """What has been measured for a target so far. `tried` are the candidates' keys, `tries` counts them by family, and
+    """What has been measured for a target so far. `waves` are the candidates' keys, `tries` counts them by family, and
     `free` of them were at hand. `hangs` counts waves of which a process said nothing any more, and `why` is the last
     reason why some could not be measured. `bound` is the error that the last candidates in their order left, if the
     last wave `has_grown` what is measured."""
@@ -119,7 +124,7 @@ class _Survey:
     idle_s: Mapping[str, float]
     usual: Mapping[str, float]
     measured: MeasuredBlocks = field(default_factory=list)
-    tried: list[str] = field(default_factory=list)
+    waves: list[list[str]] = field(default_factory=list)
     tries: Counter[str] = field(default_factory=Counter)
     free: int = 0
     hangs: int = 0
@@ -131,15 +136,24 @@ class _Survey:
         """Until a wave promises little, enough are measured, or the time is over."""
         setup = self.bench.setup
         next_of = self.next_in_order if setup.own_sizes else self.most_promising
-        while wave := next_of(left)[: setup.most_candidates + self.free - len(self.tried)]:
+        while wave := next_of(left)[: setup.most_candidates + self.free - self.tries.total()]:
             if not self.measure(wave) or not setup.deadline.leaves(FIRST_NETWORK_S):
                 return
-            tried = {*self.tried}
+            tried = {c.key for c in wave}
             left = [c for c in left if c.key not in tried]
+
+    def measure_again(self, waves: Sequence[Sequence[str]], candidates: Sequence[Candidate]) -> None:
+        """Those that a survey of the same candidates chose. Wave by wave, as hardware counters are kept."""
+        by_key = {c.key: c for c in candidates}
+        for wave in waves:
+            if not self.measure([by_key[name] for name in wave]):
+                return
+            if not self.bench.setup.deadline.leaves(FIRST_NETWORK_S):
+                return
 
     def measure(self, wave: Sequence[Candidate]) -> bool:
         """Measure these, and return whether to go on: each block that hangs takes minutes."""
-        self.tried += (c.key for c in wave)
+        self.waves.append([c.key for c in wave])
         self.tries.update(c.family for c in wave)
         self.has_grown = False
         try:
@@ -168,7 +182,7 @@ class _Survey:
         """First those that are at hand, and some of each other family. Later others of families of which the first ones
         do not run; and those that the best network would be made of if they cost what is expected, the most useful
         first, unless it would hardly be better than that of measured blocks."""
-        if not self.tried:
+        if not self.waves:
             return self._first(left)
         run = {c.family for c, _ in self.measured}
         lost = [c for c in first_of_families(left) if c.family not in run and 0 < self.tries[c.family] < MOST_TRIES]

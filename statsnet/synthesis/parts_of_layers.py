@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
+from statsnet.blocks import recognise
 from statsnet.blocks.conv import ACTIVATIONS
 from statsnet.profiling.motifs import JOINING
 from statsnet.signatures.categories import base_name
@@ -19,8 +20,13 @@ from statsnet.signatures.target_cluster import TargetCluster
 MOSTLY = 0.5
 """If more than this share of an operator's calls are a part of the layer before it, it is no block by itself."""
 
-HELD = {"convolution": ("batch norm", "addition", "activation"), "gemm": ("activation",)}
-"""What blocks of layers have behind the convolution or product, in order, each at most once."""
+HELD = {
+    "conv": ("batch norm", "addition", "activation"),
+    "deconv": ("batch norm", "activation"),
+    "linear": ("activation",),
+}
+"""What blocks of layers have behind the convolution or product, in order, each at most once. Other products, as those
+of batches and of sparse matrices, have nothing."""
 
 
 def run_with_layers(target: Target) -> frozenset[int]:
@@ -36,18 +42,26 @@ def run_with_layers(target: Target) -> frozenset[int]:
 
 
 def is_part_of_a_layer(run: Sequence[TargetCluster], motif: Sequence[TargetCluster]) -> bool:
-    """Whether other runtimes make what a run of a motif begins with a part of the convolution or product before it: a
-    batch norm in any case, else where one block holds the whole layer."""
-    if run[0] is motif[0] or motif[0].category not in JOINING:
+    """Whether other runtimes make what a run of a motif begins with a part of the layer before it: always a batch norm;
+    anything else where one block holds the whole layer."""
+    if run[0] is motif[0] or _layer(motif[0]) not in HELD:
         return False
     return "batch_norm" in base_name(run[0].op) or is_one_layer(motif)
 
 
 def is_one_layer(motif: Sequence[TargetCluster]) -> bool:
-    """Whether a motif begins with a convolution or product whose block has all that is behind it."""
-    held = HELD.get(motif[0].category, ())
+    """Whether a motif begins with a layer whose block has all that is behind it."""
+    held = HELD.get(_layer(motif[0]))
+    if held is None:
+        return False
     places = [held.index(part) if (part := _part(c)) in held else len(held) for c in motif[1:]]
     return len(held) not in places and all(a < b for a, b in pairwise(places))
+
+
+def _layer(cluster: TargetCluster) -> str:
+    """The kind of the block of a convolution or product; empty for others."""
+    kind, _ = (recognise([cluster]) if cluster.category in JOINING else None) or ("", {})  # type: ignore[list-item]
+    return kind
 
 
 def _part(cluster: TargetCluster) -> str:

@@ -197,6 +197,8 @@ class SimulatedBench:
     """Runs a network's source on no device at all: its blocks' rows give the times. A process takes PROCESS_S of the
     clock, and finds a step longer or shorter than it is by one of the `noise` shares."""
 
+    can_time_members = True
+
     def __init__(self, *, within_s: float | None = None, noise: tuple[float, ...] = (), **changes: Any) -> None:
         self.clock = FakeClock()
         self.notes: list[str] = []

@@ -13,12 +13,16 @@ from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.candidates import candidates
 
 
-def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:
+@pytest.mark.parametrize(("mode", "kinds"), [("inference", {"linear"}), ("training", {"linear", "pointwise"})])
+def test_candidates_are_the_motif_and_parts_of_it(target: Target, mode: str, kinds: set[str]) -> None:
+    """In inference an activation is a part of its layer."""
+    (member,) = target.members
+    target = replace(target, members=(replace(member, signature=replace(member.signature, mode=mode)),))
     blocks = candidates(target, budget_s=0.02)
     assert len({c.key for c in blocks}) == len(blocks)
     activations = {c.config.get("activation") for c in blocks if c.kind == "linear"}
     assert activations == {"relu", ""}
-    assert any(c.kind == "pointwise" and c.config["functions"] == ("relu",) for c in blocks)
+    assert {c.kind for c in blocks} - {"parameters"} == kinds
     for candidate in blocks:
         assert 0 < candidate.scale <= 16  # small calls may be joined into one
         assert candidate.time_s > 0

@@ -12,9 +12,7 @@ from synthesis_builders import (
     CLASSES,
     SLOWER_IN_PLACE,
     SimulatedBench,
-    bench_setup,
     few_jumps,
-    linear,
     part,
     small_problem,
 )
@@ -47,7 +45,7 @@ def test_the_next_first_network_knows_what_the_last_ones_told(tmp_path: Path, mo
     few_jumps(monkeypatch)
     problem = small_problem(SimulatedBench(cache=MeasurementCache(tmp_path)))
     before = first_network(problem)
-    usual = usual_corrections(problem.bench.setup)
+    usual = usual_corrections(problem.bench)
     assert {name: usual[name] for name in CLASSES} == pytest.approx(SLOWER_IN_PLACE, rel=0.05)
     problem = replace(problem, costs=with_usual(problem.costs, usual))
     assert missed_by(first_network(problem), problem) < missed_by(before, problem) / 2
@@ -58,27 +56,39 @@ def test_own_networks_tell_more_than_earlier_ones() -> None:
     known = {p.identity: p for p in costs.placed}
     (small, *_, large) = (p for p in known.values() if not p.config["activation"])
     alone_s = costs.forward_and_backward_s([small, large])
-    slower = with_usual(costs, {CLASSES[0]: 1.3})
+    (shape,) = {g.kernel_shape for groups in costs.groups([large]).values() for g in groups}
+    slower = with_usual(costs, {CLASSES[0]: 1.3, shape: 1.3})
     assert slower.forward_and_backward_s([large])[0] == pytest.approx(1.3 * alone_s[1], rel=0.01)
     in_place = slower.learn([Tower(blocks=(small,))], [((part(CLASSES[0], 1.6 * alone_s[0], 0.0),),)])
     assert in_place.forward_and_backward_s([large])[0] == pytest.approx(1.6 * alone_s[1], rel=0.02)
 
 
 def test_only_the_newest_networks_are_kept_and_each_once(tmp_path: Path) -> None:
-    setup = bench_setup(MeasurementCache(tmp_path))
-    keep_sums(setup, "first", {"k": (1.0, 2.0)})
-    keep_sums(setup, "first", {"k": (1.0, 1.5)})
-    assert usual_corrections(setup) == {"k": 1.5}
+    bench = SimulatedBench(cache=MeasurementCache(tmp_path))
+    keep_sums(bench, "first", {"k": (1.0, 2.0)})
+    keep_sums(bench, "first", {"k": (1.0, 1.5)})
+    assert usual_corrections(bench) == {"k": 1.5}
     for number in range(MOST_NETWORKS):
-        keep_sums(setup, str(number), {"k": (1.0, 1.0), "other": (2.0, 1.0)})
-    assert usual_corrections(setup) == {"k": 1.0, "other": 0.5}
+        keep_sums(bench, str(number), {"k": (1.0, 1.0), "other": (2.0, 1.0)})
+    assert usual_corrections(bench) == {"k": 1.0, "other": 0.5}
 
 
 def test_other_modes_and_dtypes_have_their_own(tmp_path: Path) -> None:
     cache = MeasurementCache(tmp_path)
-    keep_sums(bench_setup(cache), "network", {"k": (1.0, 1.5)})
-    for changed in ({"mode": "training"}, {"dtype": "bfloat16"}, {"environment": {"device": "cpu"}}):
-        assert usual_corrections(bench_setup(cache, **changed)) == {}
+    keep_sums(SimulatedBench(cache=cache), "network", {"k": (1.0, 1.5)})
+    for changed in ({"mode": "training"}, {"dtype": "bfloat16"}, {"device": "cuda"}):
+        assert usual_corrections(SimulatedBench(cache=cache, **changed)) == {}
+
+
+def test_computed_times_tell_nothing_of_measured_ones(tmp_path: Path) -> None:
+    bench = SimulatedBench(cache=MeasurementCache(tmp_path))
+    bench.can_time_members = False
+    keep_sums(bench, "network", {"k": (1.0, 1.5)})
+    bench.can_time_members = True
+    assert usual_corrections(bench) == {}
+    keep_sums(bench, "network", {"k": (1.0, 1.5)})
+    bench.can_time_members = False
+    assert usual_corrections(bench) == {}
 
 
 def test_changes_are_those_of_the_last_network() -> None:
@@ -90,4 +100,3 @@ def test_changes_are_those_of_the_last_network() -> None:
     sums = costs.changes([Tower(blocks=(block,))])
     (before_s, there_s) = sums[CLASSES[0]]
     assert there_s / before_s == pytest.approx(1.1, rel=0.02)
-    assert linear(4).identity not in costs.in_place

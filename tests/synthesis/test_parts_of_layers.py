@@ -29,6 +29,12 @@ ADD = cluster("aten.add.Tensor", "elementwise", (tensor(*MAP), tensor(*MAP)), te
 RELU = cluster("aten.relu.default", "activation", (tensor(*MAP),), tensor(*MAP))
 MUL = cluster("aten.mul.Tensor", "elementwise", (tensor(*MAP), tensor(*MAP)), tensor(*MAP))
 LINEAR = cluster("aten.mm.default", "gemm", (tensor(64, 32), tensor(32, 48, strides=[1, 32])), tensor(64, 48))
+DECONV = cluster(
+    "aten.convolution.default", "convolution",
+    (tensor(*MAP), tensor(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], True, [0, 0], 1), tensor(*MAP),
+)  # fmt: skip
+PRODUCTS = cluster("aten.bmm.default", "gemm", (tensor(4, 16, 32), tensor(4, 32, 48)), tensor(4, 16, 48))
+OF_PRODUCTS = cluster("aten.relu.default", "activation", (tensor(4, 16, 48),), tensor(4, 16, 48))
 OF_ROWS = {
     "norm": cluster("aten.native_batch_norm.default", "normalization",
                     (tensor(64, 48), *[tensor(48)] * 4, False, 0.1, 1e-5), tensor(64, 48)),
@@ -56,6 +62,9 @@ def target(*motif: Cluster, behind: float = 4.0, mode: str = "inference") -> Tar
         ((NORM, RELU), {"norm", "pointwise"}),
         ((LINEAR, OF_ROWS["relu"]), {"linear"}),
         ((LINEAR, OF_ROWS["norm"], OF_ROWS["relu"]), {"linear", "pointwise"}),
+        ((DECONV, RELU), {"deconv"}),
+        ((DECONV, ADD), {"deconv", "pointwise"}),
+        ((PRODUCTS, OF_PRODUCTS), {"batched_matmul", "pointwise"}),
     ],
 )
 def test_what_a_layers_block_has_behind_it_is_no_block(motif: tuple[Cluster, ...], kinds: set[str]) -> None:

@@ -19,6 +19,7 @@ from synthesis_builders import (
     few_jumps,
     part,
     small_problem,
+    small_signature,
 )
 
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
@@ -345,6 +346,7 @@ class BenchWithOperators(SimulatedBench):
 def test_what_a_network_is_short_of_comes_by_itself_in_the_next() -> None:
     """A network of products alone is short of activations; of one that is near enough nothing follows."""
     problem = small_problem(BenchWithOperators())
+    problem = replace(problem, target=target_of(small_signature(motifs=())))  # its activations are behind no layer
     nothing = Knowledge(costs=problem.costs)
     free = NextNetwork(problem=problem, known=nothing).free()
     products = {b.key: 5 for b in problem.costs.placed if not b.config["activation"]}
