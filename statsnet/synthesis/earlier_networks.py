@@ -31,10 +31,10 @@ def usual_corrections(bench: Bench) -> dict[str, float]:
 
 
 def keep_sums(bench: Bench, network: str, sums: Sums) -> None:
-    """Keep what a measured network tells, in the place of what it told before."""
-    if bench.can_time_members:
-        others = [each for each in _kept(bench) if each.network != network]
-        bench.setup.cache.put(_key(bench), [*others, EarlierNetwork(network=network, sums=sums)][-MOST_NETWORKS:])
+    """Keep what a network tells that is measured for the first time."""
+    known = _kept(bench)
+    if bench.can_time_members and all(each.network != network for each in known):
+        bench.setup.cache.put(_key(bench), [*known, EarlierNetwork(network=network, sums=sums)][-MOST_NETWORKS:])
 
 
 def _kept(bench: Bench) -> list[EarlierNetwork]:

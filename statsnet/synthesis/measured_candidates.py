@@ -82,7 +82,7 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
         )
-    if not survey.hangs and setup.deadline.leaves(FIRST_NETWORK_S):
+    if begun is None and not survey.hangs and setup.deadline.leaves(FIRST_NETWORK_S):
         setup.cache.put(key, _Begun(waves=survey.waves, usual=usual))
     return survey.costs()
 

@@ -67,7 +67,7 @@ def test_only_the_newest_networks_are_kept_and_each_once(tmp_path: Path) -> None
     bench = SimulatedBench(cache=MeasurementCache(tmp_path))
     keep_sums(bench, "first", {"k": (1.0, 2.0)})
     keep_sums(bench, "first", {"k": (1.0, 1.5)})
-    assert usual_corrections(bench) == {"k": 1.5}
+    assert usual_corrections(bench) == {"k": 2.0}
     for number in range(MOST_NETWORKS):
         keep_sums(bench, str(number), {"k": (1.0, 1.0), "other": (2.0, 1.0)})
     assert usual_corrections(bench) == {"k": 1.0, "other": 0.5}
