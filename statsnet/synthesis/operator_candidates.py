@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -44,10 +44,11 @@ def operator_candidates(
     """Candidates for kernel classes of which blocks lack these shares of the time, the most expensive classes first.
     What cannot be rebuilt is passed over."""
     chosen: dict[str, Candidate] = {}
+    absorbed = run_with_layers(target)
     for name in sorted(missing, key=lambda name: (-missing[name], name)):
         if missing[name] < LEAST_SHARE or len(chosen) >= MOST:
             break
-        for source in _sources(target, name, own_dtype):
+        for source in _sources(target, name, own_dtype, absorbed):
             for candidate in nearest_sizes(source, budget_s, target.mode, own_sizes=own_sizes):
                 chosen.setdefault(candidate.key, candidate)
     return list(chosen.values())[:MOST]
@@ -75,11 +76,11 @@ def short_of(lacking: np.ndarray, keys: Sequence[tuple[str, str]]) -> dict[str, 
     return {n: float(share) for n, share in shares.items() if share > SHORT and n.partition("|")[0] not in LOOK_UPS}
 
 
-def _sources(target: Target, kernel_class: str, own_dtype: str) -> list[Source]:
+def _sources(target: Target, kernel_class: str, own_dtype: str, absorbed: Container[int]) -> list[Source]:
     """The most expensive operator of each shape class that can be rebuilt, with its shape class's share of the time.
-    None that runtimes make a part of the layer before it: alone it would cost them a pass that no model waits for."""
+    None of those that runtimes make a part of the layer before them (`absorbed`, by index): alone they would cost
+    a pass that no model waits for."""
     by_shape: dict[str, list[TargetCluster]] = defaultdict(list)
-    absorbed = run_with_layers(target)
     for index, cluster in enumerate(target.clusters):
         if cluster.kernel_class != kernel_class or index in absorbed:
             continue
