@@ -835,6 +835,8 @@ class Pointwise(Block):
 
 def spread(x: Tensor) -> Tensor:
     """All of the memory from a tensor's first to its last element, as one axis."""
+    if x.is_nested:
+        return x.values()
     count = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     return x.as_strided((count,), (1,))
 
@@ -862,7 +864,7 @@ class Operator(nn.Module):
     a block like any other.
     """
 
-    def __init__(self, function: Callable[..., Any], *operands: Tensor, keep: tuple = ()) -> None:
+    def __init__(self, function: Callable[..., Any], *operands: Any, keep: tuple = ()) -> None:
         super().__init__()
         self.function, self.operands, self.others, self.keep = function, operands, operands[1:], keep
 
@@ -872,6 +874,8 @@ class Operator(nn.Module):
     def samples(self, count: int) -> list[Tensor]:
         """Inputs in `count` places in memory."""
         x = self.operands[0]
+        if x.is_nested:
+            return [x.clone() for _ in range(count)]
         return [spread(x).clone().as_strided(x.shape, x.stride()) for _ in range(count)]
 
     def runs(self) -> bool:
@@ -882,11 +886,18 @@ class Operator(nn.Module):
             return False
         return True
 
+    def leave_autocast(self) -> None:
+        """From now on it runs as without autocast, within which torch mixes the dtypes inside of some operators."""
+        self.function = torch.autocast(self.operands[0].device.type, enabled=False)(self.function)
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
         """Moves or converts the operands. All keep their strides, those in `keep` their dtype too."""
         moved = []
         for place, x in enumerate(self.operands):
-            if x.layout != torch.strided:
+            if not isinstance(x, Tensor):  # packed parameters
+                moved.append(x)
+                continue
+            if x.layout != torch.strided or x.is_nested:
                 moved.append(x.to(fn(x).device) if place in self.keep else fn(x))
                 continue
             y = fn(spread(x))
@@ -965,10 +976,12 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
     converted = {key: x.to(dtype) for key, x in distinct.items()}
     handed = [[converted.get(id(x), x) for x in batch] for batch in given]
     for place, tower in enumerate(proxy.towers):
-        if isinstance(tower[0], Operator) and place not in KEPT:
-            operator = tower[0].to(dtype)
-            if not operator.runs():
-                operator = operator.to(DTYPE)
+        operator = tower[0]
+        if isinstance(operator, Operator):
+            if place in KEPT or not operator.to(dtype).runs():
+                operator.to(DTYPE)
+                if not operator.runs():
+                    operator.leave_autocast()
             inputs = operator.samples(len({id(batch[place]) for batch in given}))
             for batch, x in zip(handed, itertools.cycle(inputs)):
                 batch[place] = x

@@ -40,6 +40,7 @@ from statsnet.blocks.scatter import ScatterAddKind
 from statsnet.blocks.softmax import SoftmaxKind
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import first_tensor, is_tensor, tensors_of
+from statsnet.signatures.quantized import is_quantized
 from statsnet.signatures.sparse import is_sparse
 
 KINDS: dict[str, BlockKind] = {
@@ -56,7 +57,7 @@ KINDS: dict[str, BlockKind] = {
 
 def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
     """Kind and full-size configuration of the block that stands for a motif, None if no kind knows it."""
-    return None if _is_empty(motif) or _is_sparse(motif) else _recognised(motif)
+    return None if _is_empty(motif) or _is_generic(motif) else _recognised(motif)
 
 
 def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
@@ -68,7 +69,7 @@ def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) 
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
     """All blocks that may stand for a motif: first the one that `recognise` finds; then, if the motif may be a step of
     a recurrent layer or of a comparison, such a block."""
-    if _is_empty(motif) or _is_sparse(motif):
+    if _is_empty(motif) or _is_generic(motif):
         return []
     read = [_recognised(motif), *((name, _said(kind.from_step, motif)) for name, kind in KINDS.items())]
     return [(name, config) for name, config in filter(None, read) if config is not None]
@@ -93,6 +94,8 @@ def _is_empty(motif: list[Cluster]) -> bool:
     return (bool(read) and all(0 in tensor.shape for tensor in read)) or (written is not None and 0 in written.shape)
 
 
-def _is_sparse(motif: list[Cluster]) -> bool:
-    """Whether it begins with a product of a sparse matrix, for which only the generic block is made."""
-    return any(is_tensor(arg) and arg.get("elements") is not None and is_sparse(arg) for arg in motif[0].args)
+def _is_generic(motif: list[Cluster]) -> bool:
+    """Whether it begins with a product of a sparse matrix, or with quantised tensors: the generic block has these."""
+    first = motif[0]
+    sparse = any(is_tensor(arg) and arg.get("elements") is not None and is_sparse(arg) for arg in first.args)
+    return sparse or first.op.startswith("quantized.") or any(map(is_quantized, first.args))

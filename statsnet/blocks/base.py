@@ -27,6 +27,7 @@ Config = dict[str, Any]
 
 PRELUDE = """\
 import math
+import warnings
 from functools import cache
 from typing import Any
 
@@ -164,6 +165,10 @@ class BlockKind(ABC):
 
     def ends_tower(self, config: Config) -> bool:
         """True if no block reads this one's output: it may have any dtype and values, and hands no gradient back."""
+        return False
+
+    def has_values(self, config: Config) -> bool:
+        """True if the block cannot be made of tensors without values, as fake ones are."""
         return False
 
     def elements_read(self, config: Config) -> int:

@@ -14,7 +14,7 @@ from statsnet.blocks.operator_reading import call_of
 from statsnet.blocks.operator_sizes import narrowed, resized
 from statsnet.blocks.operator_source import arguments_source, helpers_used
 from statsnet.blocks.operator_spelling import NAMESPACE, spelled
-from statsnet.blocks.operator_trial import surely_runs
+from statsnet.blocks.operator_trial import is_quantized, surely_runs
 from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.model import Cluster
 
@@ -27,7 +27,7 @@ class Operator(nn.Module):
     a block like any other.
     """
 
-    def __init__(self, function: Callable[..., Any], *operands: Tensor, keep: tuple = ()) -> None:
+    def __init__(self, function: Callable[..., Any], *operands: Any, keep: tuple = ()) -> None:
         super().__init__()
         self.function, self.operands, self.others, self.keep = function, operands, operands[1:], keep
 
@@ -37,6 +37,8 @@ class Operator(nn.Module):
     def samples(self, count: int) -> list[Tensor]:
         """Inputs in `count` places in memory."""
         x = self.operands[0]
+        if x.is_nested:
+            return [x.clone() for _ in range(count)]
         return [spread(x).clone().as_strided(x.shape, x.stride()) for _ in range(count)]
 
     def runs(self) -> bool:
@@ -47,11 +49,18 @@ class Operator(nn.Module):
             return False
         return True
 
+    def leave_autocast(self) -> None:
+        """From now on it runs as without autocast, within which torch mixes the dtypes inside of some operators."""
+        self.function = torch.autocast(self.operands[0].device.type, enabled=False)(self.function)
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
         """Moves or converts the operands. All keep their strides, those in `keep` their dtype too."""
         moved = []
         for place, x in enumerate(self.operands):
-            if x.layout != torch.strided:
+            if not isinstance(x, Tensor):  # packed parameters
+                moved.append(x)
+                continue
+            if x.layout != torch.strided or x.is_nested:
                 moved.append(x.to(fn(x).device) if place in self.keep else fn(x))
                 continue
             y = fn(spread(x))
@@ -63,6 +72,8 @@ class Operator(nn.Module):
 
 def spread(x: Tensor) -> Tensor:
     """All of the memory from a tensor's first to its last element, as one axis."""
+    if x.is_nested:
+        return x.values()
     count = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     return x.as_strided((count,), (1,))
 
@@ -100,6 +111,9 @@ class OperatorKind(BlockKind):
     def ends_tower(self, config: Config) -> bool:
         return True
 
+    def has_values(self, config: Config) -> bool:
+        return is_quantized(config) or any(operand.nested for operand in operands_of(config))
+
     def steady(self, config: Config) -> bool:
         return False
 
@@ -114,6 +128,7 @@ class OperatorKind(BlockKind):
     def helpers_of(self, configs: list[Config]) -> tuple[Any, ...]:
         used = helpers_used(configs)
         used |= {"normal"} if used & {"positive", "fraction"} else set()
+        used |= {"quantized"} if used & {"packed_linear", "packed_conv"} else set()
         used |= {"sparse_rows"} if "sparse_columns" in used else set()
         return (spread, *(function for name, function in MADE_BY.items() if name in used))
 
@@ -122,6 +137,10 @@ class OperatorKind(BlockKind):
 
     def arguments(self, config: Config) -> list[str] | None:
         return arguments_source(config)
+
+    def on_meta(self, config: Config) -> nn.Module:
+        """Without operands, for some have values: it has no parameters."""
+        return Operator(torch.clone)
 
     def build(self, config: Config) -> nn.Module:
         names = {**NAMESPACE, **MADE_BY, "Operator": Operator}

@@ -1,11 +1,13 @@
 """One call of an operator as a block's configuration: from a captured call, to torch's arguments, to source.
 
 A configuration holds
-    operator    the words of its name, ("tanh", "default")
+    operator    the words of its name, ("tanh", "default"); if it is not one of ATen, with its library
     spelling    how the network calls it: "torch", "F" (torch.nn.functional), "method" or "aten"
     operands    its tensors in order: (dtype, shape, strides); the network's dtype is "own", contiguous strides are ().
                 Of one whose values decide how much is found, also the number that says it (signatures/found.py); of a
-                sparse matrix, also what it stores: count, height and width of its blocks (signatures/sparse.py)
+                sparse matrix, also ("stored", count, height and width of its blocks) (signatures/sparse.py); of packed
+                parameters, a weight, also ("packed", what stands beside it) (signatures/quantized.py); of a nested
+                tensor, also ("nested", each row's length) (signatures/nested.py)
     arguments   its arguments in the schema's order, each one of
                 ("operand", place), ("operands", (place, ...)) where -1 is None, ("nothing",),
                 ("usual",) for the default, ("number", x), ("numbers", (x, ...)), ("infinity", sign), ("word", "mean"),
@@ -25,7 +27,9 @@ import torch
 from statsnet.blocks.base import Config
 from statsnet.blocks.operator_schema import runnable
 from statsnet.signatures.indices import bound_of
+from statsnet.signatures.nested import MOST_ROWS
 from statsnet.signatures.operators import ITEM_SIZE, TensorSpec
+from statsnet.signatures.quantized import Packed
 from statsnet.signatures.sparse import Stored
 from statsnet.workloads.torch_operators import overload
 
@@ -42,13 +46,16 @@ Shape = tuple[int, ...]
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One tensor of a call. `strides` are in elements; `found` is how much the operator finds by its values; `stored`
-    what a sparse matrix stores."""
+    what a sparse matrix stores; `packed` what stands beside the weight in packed parameters; `nested` the lengths of a
+    nested tensor's rows."""
 
     dtype: str
     shape: Shape
     strides: Shape
     found: int | None = None
     stored: Stored | None = None
+    packed: Packed | None = None
+    nested: Shape | None = None
 
     @property
     def is_contiguous(self) -> bool:
@@ -59,6 +66,8 @@ class Operand:
 
     @property
     def numel(self) -> int:
+        if self.nested is not None:
+            return sum(self.nested) * math.prod(self.shape[2:])
         return math.prod(self.shape) if self.stored is None else self.stored.elements
 
     @property
@@ -71,8 +80,13 @@ class Operand:
     def entry(self) -> tuple[Any, ...]:
         """As an entry of a configuration."""
         layout = self.dtype, self.shape, () if self.is_contiguous else self.strides
-        stored = () if self.stored is None else astuple(self.stored)
-        return (*layout, *stored) if self.found is None else (*layout, self.found)
+        if self.stored is not None:
+            return (*layout, ("stored", *astuple(self.stored)))
+        if self.packed is not None:
+            return (*layout, ("packed", *astuple(self.packed)))
+        if self.nested is not None:
+            return (*layout, ("nested", *self.nested))
+        return layout if self.found is None else (*layout, self.found)
 
 
 def contiguous_strides(shape: Shape) -> Shape:
@@ -81,25 +95,45 @@ def contiguous_strides(shape: Shape) -> Shape:
 
 def operands_of(config: Config) -> list[Operand]:
     """Raises ValueError for what is no tensor."""
-    operands = []
-    for dtype, shape, strides, *rest in config["operands"]:
-        known = dtype == OWN or dtype in ITEM_SIZE
-        numbers = (*shape, *strides, *rest)
-        fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in numbers)
-        found = rest[0] if len(rest) == 1 else None
-        stored = Stored(*rest) if len(rest) == 3 else None
-        may_be_sparse = config["operator"][0] in OF_SPARSE and not strides
-        is_whole = stored.tiles(tuple(shape)) and may_be_sparse if stored else len(rest) < 2
-        if not (known and fits and is_whole):
-            raise ValueError("an operand is no tensor")
-        strides = tuple(strides) or contiguous_strides(shape)
-        operands.append(Operand(dtype, tuple(shape), strides, found, stored))
-    return operands
+    return [_operand(entry, config["operator"][0]) for entry in config["operands"]]
+
+
+def _operand(entry: tuple[Any, ...], base: str) -> Operand:
+    dtype, shape, strides, *rest = entry
+    shape, word, values = tuple(shape), "", []
+    if rest and isinstance(rest[0], tuple):
+        word, *values = rest.pop()
+    numbers = (*shape, *strides, *rest)
+    known = dtype == OWN or dtype in ITEM_SIZE
+    fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in numbers) and len(rest) < 2
+    if not (known and fits and (word in ("", "stored", "packed", "nested")) and not (word and strides)):
+        raise ValueError("an operand is no tensor")
+    operand = Operand(
+        dtype, shape, tuple(strides) or contiguous_strides(shape), rest[0] if rest else None,
+        stored=Stored(*values) if word == "stored" else None,
+        packed=Packed(*values) if word == "packed" else None,
+        nested=tuple(values) if word == "nested" else None,
+    )  # fmt: skip
+    if word and not _is_whole(operand, base):
+        raise ValueError("an operand is no tensor")
+    return operand
+
+
+def _is_whole(operand: Operand, base: str) -> bool:
+    """Whether a sparse or nested tensor, or packed parameters, can be of its shape."""
+    if operand.stored is not None:
+        return operand.stored.tiles(operand.shape) and base in OF_SPARSE
+    if operand.packed is not None:
+        return operand.packed.fits(operand.shape)
+    lengths, shape = operand.nested or (), operand.shape
+    whole = all(isinstance(n, int) and n >= 0 for n in lengths) and len(lengths) <= MOST_ROWS
+    return whole and len(shape) > 1 and shape[:2] == (len(lengths), max(lengths, default=0))
 
 
 def name_of(config: Config) -> str:
     """`aten.tanh.default`. Raises ValueError for an operator that may not be a block."""
-    name = ".".join(("aten", *config["operator"]))
+    words = config["operator"]
+    name = ".".join(words if len(words) == 3 else ("aten", *words))
     if runnable(name) != name:
         raise ValueError(f"{name} may not stand in a network")
     return name
@@ -127,8 +161,11 @@ def encoded_arguments(config: Config) -> list[Any]:
 
 def _encoded(operand: Operand) -> dict[str, Any]:
     dtype = "float32" if operand.dtype == OWN else operand.dtype
-    strides = {} if operand.is_contiguous else {"strides": list(operand.strides)}
-    return {"shape": list(operand.shape), "dtype": dtype, **strides}
+    encoded: dict[str, Any] = {"shape": list(operand.shape), "dtype": dtype}
+    if operand.nested is not None:
+        squares = sum(n * n for n in operand.nested)
+        return encoded | {"elements": operand.numel, "squares": squares}
+    return encoded if operand.is_contiguous else encoded | {"strides": list(operand.strides)}
 
 
 def torch_arguments(config: Config, tensors: list[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:

@@ -12,7 +12,9 @@ from statsnet.blocks.operator_schema import runnable, type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import MASKS, finds_by_values, found_of
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.nested import MOST_ROWS, is_nested, lengths_of
 from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor, without_overflow
+from statsnet.signatures.quantized import QUANTIZED, is_packed, packed_of
 from statsnet.signatures.sparse import is_sparse, stored_of
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
@@ -33,8 +35,8 @@ arguments, and which others."""
 
 
 def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
-    """The configuration that runs a captured call; None if it is not one of pure computation on dense tensors, or
-    a product with a sparse one. Tensors of `own_dtype` follow the network's."""
+    """The configuration that runs a captured call; None if it is not one of pure computation on dense or quantised
+    tensors, or a product with a sparse one. Tensors of `own_dtype` follow the network's."""
     if cluster.op in INTO_MEMORY:
         op, kept, others = INTO_MEMORY[cluster.op]
         cluster = replace(cluster, op=op, args=(*cluster.args[:kept], *others))
@@ -61,7 +63,7 @@ def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
         arguments = tuple(("device",) if a.name == "device" else e for a, e in zip(schema, arguments, strict=True))
         reader.operands.append((OWN, FACTORY_SHAPE, ()))
     return {
-        "operator": tuple(name.split(".")[1:]),
+        "operator": tuple(name.removeprefix("aten.").split(".")),
         "spelling": "aten",
         "operands": tuple(reader.operands),
         "arguments": arguments,
@@ -89,7 +91,9 @@ def _finds_as_much(name: str, given: dict[str, Any], arguments: tuple[Any, ...],
 
 
 def _is_dense(operand: tuple[Any, ...]) -> bool:
-    return len(operand) < 6
+    """Neither a sparse matrix nor packed parameters."""
+    form = operand[3] if len(operand) > 3 else None
+    return not isinstance(form, tuple) or form[0] == "nested"
 
 
 def _is_sparse_alone(cluster: Cluster, reader: _Reader) -> bool:
@@ -146,6 +150,8 @@ class _Reader:
             return self._format()
         if argument.name in OF_MEMORY:
             return ("usual",)
+        if is_packed(kind):
+            return self._packed(kind, encoded)
         encoded = without_overflow(encoded)
         if encoded is None:
             return self._missing(argument, kind)
@@ -184,13 +190,33 @@ class _Reader:
 
     def _place(self, tensor: dict[str, Any], name: str) -> int:
         dtype = OWN if tensor["dtype"] == self.own_dtype else tensor["dtype"]
-        stored = stored_of(tensor, name) if is_sparse(tensor) and self.base in OF_SPARSE else None
-        dense = not any(tensor.get(key) is not None for key in ("sparse", "elements", "squares"))
-        if not (dense or stored) or dtype.startswith(("q", "float8")):
+        if dtype.startswith("q") and dtype not in QUANTIZED:
             raise _NotKnownError
         strides = tuple(tensor.get("strides", ()))
-        self.operands.append((dtype, tuple(tensor["shape"]), strides, *(astuple(stored) if stored else ())))
+        self.operands.append((dtype, tuple(tensor["shape"]), strides, *self._form(tensor, name)))
         return len(self.operands) - 1
+
+    def _form(self, tensor: dict[str, Any], name: str) -> tuple[Any, ...]:
+        """What a tensor stores that is not dense."""
+        if is_nested(tensor):
+            if tensor["shape"][0] > MOST_ROWS:
+                raise _NotKnownError
+            return (("nested", *lengths_of(tensor)),)
+        if tensor.get("sparse") is None and tensor.get("elements") is None:
+            return ()
+        stored = stored_of(tensor, name) if self.base in OF_SPARSE else None
+        if stored is None:
+            raise _NotKnownError
+        return (("stored", *astuple(stored)),)
+
+    def _packed(self, kind: str, encoded: Any) -> tuple[Any, ...]:
+        written: list[int] = next((o["shape"] for o in self.outputs if is_tensor(o)), [])
+        found = packed_of(kind, encoded, self.operands[0][1], written) if self.operands else None
+        if found is None:
+            raise _NotKnownError
+        shape, packed = found
+        self.operands.append(("qint8", shape, (), ("packed", *astuple(packed))))
+        return "operand", len(self.operands) - 1
 
     def _dtype(self, kind: str) -> tuple[Any, ...]:
         """A dtype is not kept; it is the result's."""
@@ -206,7 +232,7 @@ class _Reader:
         written = next((o for o in self.outputs if o is not None), None)
         if written is None or not self.operands:
             return ("usual",)
-        _, shape, strides = self.operands[0]
+        _, shape, strides, *_ = self.operands[0]
         new = tuple(written.get("strides", ()))
         if strides == new or tuple(written["shape"]) != shape:
             return ("usual",)

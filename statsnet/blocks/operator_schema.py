@@ -9,6 +9,7 @@ import torch
 
 from statsnet.signatures.categories import base_name, categorize, is_metadata
 from statsnet.signatures.found import FINDING
+from statsnet.signatures.quantized import is_packed
 from statsnet.workloads.torch_operators import find_overload
 
 ARGUMENTS = frozenset({
@@ -97,11 +98,11 @@ def _signature(function: Any) -> list[tuple[str, str]]:
 
 
 def _is_known(op: str) -> bool:
-    """Whether it is in the vocabulary of categories, as a computation of ATen on dense tensors or a sparse product."""
+    """Whether it is in the vocabulary of categories, as a computation on tensors: of ATen, or on quantised ones."""
     stem = base_name(op).removesuffix("_")
     is_list = base_name(op).startswith("_foreach_")
     known = stem.startswith(BEYOND) or categorize(op, "forward") not in ("other", "optimizer")
-    return op.startswith("aten.") and not is_list and stem not in REFUSED and known
+    return op.startswith(("aten.", "quantized.")) and not is_list and stem not in REFUSED and known
 
 
 def _is_pure(function: Any) -> bool:
@@ -110,7 +111,8 @@ def _is_pure(function: Any) -> bool:
     told = name in FINDING or f"{name}.{function._overloadname}" in BY_NUMBERS
     if refused and not (told and refused == [torch.Tag.dynamic_output_shape]):
         return False
-    if any(type_of(a) not in ARGUMENTS for a in function._schema.arguments if a.name != "generator"):
+    types = [type_of(a) for a in function._schema.arguments if a.name != "generator"]
+    if any(kind not in ARGUMENTS and not is_packed(kind) for kind in types):
         return False
     written = [a for a in function._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     viewed = any(r.alias_info is not None and not r.alias_info.is_write for r in function._schema.returns)

@@ -19,6 +19,7 @@ from statsnet.blocks.operator_call import Operand, contiguous_strides, name_of, 
 from statsnet.blocks.operator_source import argument_names
 from statsnet.blocks.operator_trial import is_lax, may_run, result_shapes
 from statsnet.signatures.categories import base_name
+from statsnet.signatures.nested import resized_lengths
 from statsnet.signatures.partitions import ENDS
 from statsnet.signatures.sparse import Stored
 from statsnet.signatures.strides import resized_strides
@@ -117,9 +118,10 @@ def _resized_factory(config: Config, factor: float) -> Config | None:
 
 def narrowed(config: Config, divisor: int) -> Config | None:
     """The operator with the longest axes of its other operands divided, as the weight of a product; None if it has
-    none that matters. Not a convolution's gradients: their channels and maps depend on each other."""
-    operands = operands_of(config)
-    if len(operands) < 2 or base_name(name_of(config)) == "convolution_backward":
+    none that matters. Not a convolution's gradients: their channels and maps depend on each other; nor a whole layer,
+    whose weights do."""
+    operands, base = operands_of(config), base_name(name_of(config))
+    if len(operands) < 2 or base in ("convolution_backward", "_transformer_encoder_layer_fwd"):
         return None
     largest = max(range(1, len(operands)), key=lambda i: operands[i].numel)
     if operands[largest].numel < operands[0].numel / 4:
@@ -139,7 +141,7 @@ def _in_turn(config: Config, rank: int) -> list[int]:
     base = base_name(name_of(config))
     if base == "convolution_backward":
         return [0]  # the sizes of its maps depend on each other, and are not checked without values
-    return [0, *range(2, rank), *range(1, min(rank, 2))] if base == "convolution" else list(range(rank))
+    return [0, *range(2, rank), *range(1, min(rank, 2))] if base.startswith("conv") else list(range(rank))
 
 
 def _changed(config: Config, place: Place, length: int) -> Config | None:
@@ -164,7 +166,7 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
     """Sets of axes that may have to change together."""
     number, axis = place
     base = base_name(name_of(config)).removesuffix("_")
-    shapes = [() if axis == 0 and n in WEIGHTS else o.shape
+    shapes = [() if axis == 0 and (n in WEIGHTS or o.packed) else o.shape
               for o, n in zip(operands, argument_names(config), strict=True)]  # fmt: skip
     length, behind = operands[number].shape[axis], axis - len(operands[number].shape)
     front = {(i, axis) for i, s in enumerate(shapes) if axis < len(s) and s[axis] == length}
@@ -208,7 +210,10 @@ def _with(
         stored = _stored(operand, shape)
         if stored is not None and not stored.tiles(tuple(shape)):
             return None
-        entries.append(Operand(operand.dtype, tuple(shape), strides, found, stored).entry)
+        rows = resized_lengths(operand.nested, shape[0], shape[1]) if operand.nested else None
+        entries.append(
+            replace(operand, shape=tuple(shape), strides=strides, found=found, stored=stored, nested=rows).entry
+        )
     schema = overload(name_of(config))._schema.arguments
     named = zip(schema, config["arguments"], strict=True)
     arguments = tuple(told.get(e, e) if a.name == "output_size" else e for a, e in named)

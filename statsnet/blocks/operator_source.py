@@ -15,6 +15,7 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import HOW
 from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
 from statsnet.signatures.partitions import parts_of
+from statsnet.signatures.quantized import QUANTIZED
 from statsnet.signatures.strides import span, view_of
 from statsnet.workloads.sparse_values import sparse_maker
 from statsnet.workloads.torch_operators import overload
@@ -58,7 +59,13 @@ def helpers_used(configs: list[Config]) -> set[str]:
 
 
 def function_source(config: Config) -> str:
-    """`torch.tanh`, or a lambda where the operands are not all that it is called with."""
+    """`torch.tanh`, or a lambda where the operands are not all that it is called with. torch.compile leaves out what
+    reads or writes nested tensors: it takes no such ones."""
+    is_nested = "nested" in base_name(name_of(config)) or any(o.nested for o in operands_of(config))
+    return f"torch.compiler.disable({_function(config)})" if is_nested else _function(config)
+
+
+def _function(config: Config) -> str:
     count = len(config["operands"])
     arguments = list(config["arguments"])
     rest = [a for a in arguments if a[0] != "usual"]
@@ -181,6 +188,14 @@ def argument_names(config: Config) -> list[str]:
 
 
 def _operand(base: str, name: str, operand: Operand, high: int) -> str:
+    if operand.packed is not None:
+        return _packed(operand)
+    if operand.nested is not None:
+        dtype = "" if operand.dtype == OWN else f", dtype=torch.{operand.dtype}"
+        return f"nested({', '.join(map(str, (operand.nested, *operand.shape[2:])))}{dtype})"
+    if operand.dtype in QUANTIZED:
+        dtype = "" if operand.dtype == QUANTIZED[0] else f", dtype=torch.{operand.dtype}"
+        return f"quantized({_made('normal', [], replace(operand, dtype=OWN), OWN)}{dtype})"
     if operand.stored is not None:
         return _made(sparse_maker(name).__name__, [*astuple(operand.stored)], operand, OWN)
     if operand.found is not None:
@@ -191,6 +206,16 @@ def _operand(base: str, name: str, operand: Operand, high: int) -> str:
         function = "positive" if base in POSITIVE or name in VARIANCES else "fraction" if base in UNIT else "normal"
         return _made(function, [], operand, OWN)
     return _made("below", [high], operand, "int64")
+
+
+def _packed(operand: Operand) -> str:
+    packed, shape = operand.packed, ", ".join(map(str, operand.shape))
+    assert packed is not None
+    bias = "" if packed.bias else ", bias=False"
+    if not packed.stride:
+        return f"packed_linear({shape}{bias})"
+    groups = f", groups={packed.groups}" if packed.groups > 1 else ""
+    return f"packed_conv({shape}, stride={packed.stride}, padding={packed.padding}{groups}{bias})"
 
 
 def _finding(base: str, operand: Operand) -> str:

@@ -39,7 +39,9 @@ def function_of(config: Config) -> Callable[..., Any]:
 
 
 def meta_operands(config: Config) -> list[Tensor]:
-    """The operands without values."""
+    """The operands without values. Raises TypeError for packed parameters and nested tensors."""
+    if any(o.packed or o.nested for o in operands_of(config)):
+        raise TypeError("these have values")
     return [
         torch.empty_strided(o.shape, o.strides, dtype=dtype_of(o.dtype), device="meta") for o in operands_of(config)
     ]
@@ -51,14 +53,14 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def _runs_it(config: Config) -> bool:
-    operands = meta_operands(config)
-    positional, keyword = torch_arguments(config, operands)
     wanted = overload(name_of(config))
     seen = _Calls()
     try:
+        operands = meta_operands(config)
+        positional, keyword = torch_arguments(config, operands)
         with torch.no_grad(), seen:
             function_of(config)(*operands)
-    except Exception:  # another signature than the operator's, or no kernel without values
+    except Exception:  # another signature than the operator's, no kernel without values, or packed parameters
         return False
     return seen.calls == [(str(wanted), _filled(wanted, positional, keyword))]
 

@@ -16,6 +16,7 @@ from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import INDEXING, MASKS
 from statsnet.signatures.partitions import ENDS
+from statsnet.signatures.quantized import QUANTIZED
 from statsnet.workloads.torch_operators import overload
 
 LARGEST_TRIED = 50_000
@@ -40,8 +41,8 @@ def surely_runs(config: Config) -> bool:
 def _surely_runs(key: tuple[Any, ...]) -> bool:
     config = _config(key)
     base = base_name(name_of(config))
-    # Without values, torch takes grouped products of bfloat16 alone, and nothing is found.
-    finds = any(o.found is not None for o in operands_of(config))
+    # Without values, torch takes grouped products of bfloat16 alone, nothing is found, and nothing quantised.
+    finds = any(o.found is not None for o in operands_of(config)) or is_quantized(config)
     results = () if finds or base in ENDS else _result_shapes(key)
     if results is None or is_lax(base) or base.startswith(SLOW):
         return False
@@ -53,7 +54,7 @@ def may_run(config: Config) -> bool:
     """False for what was tried with values, and does not run, and for masks that do not fit. True for other large
     operands, and for what might crash: that is for the process to find out that measures it."""
     count, base = _elements(config), base_name(name_of(config))
-    is_large = count > (LARGEST_SURE if base in SAFE_BACKWARD else LARGEST_TRIED)
+    is_large = count > (LARGEST_SURE if base in SAFE_BACKWARD or is_quantized(config) else LARGEST_TRIED)
     return _masks_fit(config) and (is_large or is_lax(base) or _runs(config))
 
 
@@ -73,6 +74,10 @@ def _masks_fit(config: Config) -> bool:
                 return False
         axis += axes
     return True
+
+
+def is_quantized(config: Config) -> bool:
+    return any(operand.dtype in QUANTIZED for operand in operands_of(config))
 
 
 def _elements(config: Config) -> int:
@@ -119,7 +124,12 @@ def _result_shapes(key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
 
 
 def results_without_values(config: Config) -> list[torch.Tensor] | None:
-    """The results on the meta device; None if the operator does not run there."""
+    """The results on the meta device; None if the operator does not run there, and its layer's parameters do not tell
+    them."""
+    first, *others = operands_of(config)
+    for weight in others:
+        if weight.packed is not None:
+            return [torch.empty(weight.packed.output(first.shape, weight.shape), device="meta")]
     try:
         positional, keyword = torch_arguments(config, meta_operands(config))
         with torch.no_grad():

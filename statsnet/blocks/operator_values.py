@@ -7,6 +7,8 @@ from torch import Tensor
 
 from statsnet.blocks.base import numbers
 from statsnet.workloads.found_values import FOUND_BY
+from statsnet.workloads.nested_values import NESTED_BY
+from statsnet.workloads.packed_values import PACKED_BY
 from statsnet.workloads.sparse_values import SPARSE_BY
 
 
@@ -44,4 +46,6 @@ MADE_BY = {
     **{function.__name__: function for function in (normal, positive, fraction, below, flags, bags)},
     **FOUND_BY,
     **SPARSE_BY,
+    **PACKED_BY,
+    **NESTED_BY,
 }

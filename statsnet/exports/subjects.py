@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from statsnet.blocks import KINDS
+from statsnet.blocks.base import with_tuples
 from statsnet.exports.build_manifest import ROOFLINE, Clock, manifest_of_signature
 from statsnet.exports.collectives import clusters_of
 from statsnet.exports.manifest import Manifest
@@ -14,6 +16,7 @@ from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, runnable
+from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.simulation import Reference
 from statsnet.signatures.storage import load_signature
 from statsnet.synthesis.capture_tasks import CaptureNetworkOperators
@@ -22,12 +25,13 @@ from statsnet.synthesis.capture_tasks import CaptureNetworkOperators
 def manifest_of_proxy(
     opened: ProxyFolder, *, reference: Reference = ROOFLINE, clock: Clock | None = None, report: Report = silent
 ) -> Manifest:
-    """One step of a proxy, counted on tensors without memory in a process of its own, and its collectives. Of a proxy
-    for simulators the layers that it was made of, with its own reference."""
+    """One step of a proxy, counted in a process of its own, on tensors without memory where its blocks can be made of
+    these, and its collectives. Of a proxy for simulators the layers that it was made of, with its own reference."""
     if opened.spec.simulation is not None and opened.is_generated:
         return manifest_of_simulation(opened.spec, opened.fit())
     with runnable(opened) as proxy:
-        captured = run(CaptureNetworkOperators(folder=str(proxy.network_folder), fake=True), report=report)
+        task = CaptureNetworkOperators(folder=str(proxy.network_folder), fake=not _has_values(proxy.spec))
+        captured = run(task, report=report)
     signature = build_signature(
         [StepTrace.counted(captured.calls)],
         mode=proxy.spec.mode,
@@ -38,6 +42,12 @@ def manifest_of_proxy(
     if proxy.spec.collectives and proxy.is_generated:
         signature = replace(signature, clusters=(*signature.clusters, *clusters_of(proxy.spec.collectives)))
     return manifest_of_signature(signature, "proxy", reference=reference, clock=clock)
+
+
+def _has_values(spec: ProxySpec) -> bool:
+    """Whether a block of it cannot be made of fake tensors."""
+    blocks = (block for tower in spec.towers for block in tower.blocks)
+    return any(KINDS[block.kind].has_values(with_tuples(block.config)) for block in blocks)
 
 
 def manifest_of_file(path: Path, *, reference: Reference = ROOFLINE, clock: Clock | None = None) -> Manifest:

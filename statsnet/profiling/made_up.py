@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import astuple
@@ -15,18 +14,19 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import Found, finds_by_values, found_of
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.nested import lengths_of
 from statsnet.signatures.operators import INFINITE, is_tensor, without_overflow
 from statsnet.signatures.partitions import parts_of
+from statsnet.signatures.quantized import QUANTIZED, is_packed, packed_of
 from statsnet.signatures.sparse import stored_of
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.found_values import FOUND_BY
+from statsnet.workloads.nested_values import nested
+from statsnet.workloads.packed_values import packed_parameters, quantized
 from statsnet.workloads.sparse_values import sparse_maker
 from statsnet.workloads.torch_operators import overload
 
 PACKED = "aten._pack_padded_sequence.default"
-MOST_ROWS = 10_000
-"""In a nested tensor, where each row is a tensor of its own."""
-
 OF_CHANCES = frozenset({"multinomial", "bernoulli", "binomial", "poisson", "_standard_gamma", "_sample_dirichlet"})
 """Operators that draw by their operands, which are no negative numbers."""
 
@@ -40,7 +40,8 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
     positional: list[Any] = []
     keyword: dict[str, Any] = {}
     for argument, encoded in zip(schema, cluster.args, strict=False):
-        value = _value(encoded, high, argument.name, device)
+        kind = str(argument.real_type)
+        value = _packed(kind, cluster) if is_packed(kind) else _value(encoded, high, argument.name, device)
         if argument.name.endswith("dtype") and value is None and cluster.outputs and cluster.outputs[0]:
             value = getattr(torch, cluster.outputs[0]["dtype"])
         if value is None and argument.default_value is None and str(argument.type) in ("number", "float"):
@@ -76,6 +77,15 @@ def _value(encoded: Any, high: int, name: str, device: str) -> Any:
     if isinstance(encoded, dict):
         return [None if e is None else _tensor(e, high, name, device) for e in each_in_list(encoded["tensors"])]
     return float(encoded) if encoded in INFINITE else without_overflow(encoded)
+
+
+def _packed(kind: str, cluster: Cluster) -> Any:
+    """The parameters of a quantised layer."""
+    x, encoded, written = cluster.args[0], cluster.args[1], cluster.outputs[0]
+    found = packed_of(kind, encoded, x["shape"], written["shape"])
+    if found is None:
+        raise NotImplementedError("packed parameters of this kind are not made up")
+    return packed_parameters(*found)
 
 
 def _divided(given: torch.Tensor, name: str, cluster: Cluster) -> torch.Tensor:
@@ -130,11 +140,14 @@ def _bags_of_indices(places: torch.Tensor, cluster: Cluster) -> torch.Tensor:
 def _tensor(spec: dict[str, Any], high: int, name: str, device: str) -> torch.Tensor:
     dtype = getattr(torch, spec["dtype"])
     if spec.get("squares") is not None:
-        return _nested(spec, dtype, device)
+        with torch.device(device):  # of a jagged one, the tensors inside are captured
+            return nested(lengths_of(spec), *spec["shape"][2:], dtype=dtype)
     if spec.get("elements") is not None:
         return _sparse_matrix(spec, name, dtype, device)
     if spec.get("sparse") is not None:
         return _sparse_rows(spec, dtype, device)
+    if spec["dtype"] in QUANTIZED:
+        return quantized(_tensor({**spec, "dtype": "float32"}, high, name, device), dtype)
     shape, strides = spec["shape"], spec.get("strides")
     if strides is None:
         out = torch.empty(shape, dtype=dtype, device=device)
@@ -167,35 +180,3 @@ def _sparse_matrix(spec: dict[str, Any], name: str, dtype: torch.dtype, device: 
         raise NotImplementedError("sparse tensors of this form are not made up")
     with torch.device(device):
         return sparse_maker(name)(*astuple(stored), *spec["shape"], dtype=dtype)
-
-
-def _nested(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
-    """A nested tensor with the batch, the longest row, the numbers stored and, as nearly as a linear run of lengths
-    can, the sum of the squares of the lengths."""
-    batch, longest, *rest = spec["shape"]
-    if batch > MOST_ROWS:
-        raise NotImplementedError("nested tensors of so many rows are not made up")
-    total = spec["elements"] // max(1, math.prod(rest))
-    lengths = nested_lengths(batch, longest, total, spec["squares"])
-    rows = [torch.randn(length, *rest, dtype=dtype, device=device) for length in lengths]
-    return torch.nested.nested_tensor(rows)  # of a jagged one, the tensors inside are captured
-
-
-def nested_lengths(batch: int, longest: int, total: int, squares: int) -> list[int]:
-    """Lengths of a nested tensor's rows: one is `longest`, they add up to `total`, and their squares nearly to
-    `squares`."""
-    if batch <= 1:
-        return [total] * batch
-    left, rows = total - longest, batch - 1
-    mean = left / rows
-    spread = math.sqrt(max(0.0, (squares - longest**2) / rows - mean**2))
-    # Evenly spaced lengths around the mean have this deviation if the outermost are so far from it.
-    reach = spread * math.sqrt(3 * (rows - 1) / (rows + 1)) if rows > 1 else 0.0
-    wanted = [mean + reach * (2 * i / max(1, rows - 1) - 1) for i in range(rows)]
-    lengths = [min(longest, max(0, round(w))) for w in wanted]
-    for i in itertools.cycle(range(rows)):
-        gap = left - sum(lengths)
-        if gap == 0 or all(n in (0, longest) for n in lengths):
-            break
-        lengths[i] = min(longest, max(0, lengths[i] + (gap > 0) - (gap < 0)))
-    return [longest, *lengths]

@@ -123,6 +123,7 @@ def _imports(source: str) -> str:
         "import itertools": r"\bitertools\.",
         "import math": r"\bmath\.",
         "import time": r"\btime\.",
+        "import warnings": r"\bwarnings\.",
         "from contextlib import contextmanager": r"@contextmanager\b",
         "from functools import cache": r"\n@cache\n",
         "from functools import partial": r"\bpartial\(",

@@ -84,10 +84,12 @@ $operators    return handed
 
 HANDED_TO_OPERATORS = """\
     for place, tower in enumerate(proxy.towers):
-        if isinstance(tower[0], Operator) and place not in KEPT:
-            operator = tower[0].to(dtype)
-            if not operator.runs():
-                operator = operator.to(DTYPE)
+        operator = tower[0]
+        if isinstance(operator, Operator):
+            if place in KEPT or not operator.to(dtype).runs():
+                operator.to(DTYPE)
+                if not operator.runs():
+                    operator.leave_autocast()
             inputs = operator.samples(len({id(batch[place]) for batch in given}))
             for batch, x in zip(handed, itertools.cycle(inputs)):
                 batch[place] = x

@@ -15,5 +15,5 @@ How much a file tells
 Many signatures as one mean step
     aggregation, aggregated_measurement
 What an operator's arguments mean
-    kernel_class, shapes, strides, indices, partitions, found, sparse, products, parameters
+    kernel_class, shapes, strides, indices, partitions, found, sparse, nested, quantized, products, parameters
 """

@@ -7,6 +7,7 @@ from typing import Any
 
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+from statsnet.signatures.quantized import QUANTIZED
 from statsnet.signatures.sparse import is_sparse
 
 _KIND = {
@@ -29,8 +30,9 @@ def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], implement
     """For example `convolution|onednn:brgconv:avx512_core|float32|contiguous`."""
     kind = _kind_of(base_name(op))
     tensors = tensors_of(args) or tensors_of(outputs)
+    quantized = [t for t in tensors if t.dtype in QUANTIZED]
     floating = [t for t in tensors if t.dtype.startswith(("float", "bfloat"))]
-    dtype = (floating or tensors)[0].dtype if tensors else "none"
+    dtype = (quantized or floating or tensors)[0].dtype if tensors else "none"
     return f"{kind}|{implementation}|{dtype}|{layout_of(kind, args)}"
 
 

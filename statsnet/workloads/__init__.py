@@ -16,7 +16,7 @@ Counted without memory
 In graphs
     grouped_products
 Operators by themselves
-    torch_operators, found_values, sparse_values
+    torch_operators, found_values, sparse_values, packed_values, nested_values
 """
 
 from statsnet.workloads.building import DTYPES, BuiltWorkload, build

@@ -9,52 +9,26 @@ import torch
 import torch.nn.functional as F
 
 from statsnet.blocks import recognise
-from statsnet.blocks.base import Config
-from statsnet.blocks.operator import OperatorKind
 from statsnet.blocks.operator_call import operands_of
-from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.signatures.categories import categorize
 from statsnet.signatures.kernel_class import kernel_class
-from statsnet.signatures.model import Cluster
+from tests.support.operator_calls import KIND, call_of, cluster_of, config_of, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # torch calls these tensors a beta
 
-KIND = OperatorKind()
 GRAPH = (torch.arange(48 * 48).view(48, 48) % 5 == 0).float()
 ONES = torch.ones(48, 8)
 
 PRODUCTS: dict[str, tuple[Callable[[], object], str]] = {
-    "rows of a graph": (lambda: GRAPH.to_sparse_csr() @ ONES, "mm"),
-    "places in a graph": (lambda: torch.sparse.mm(GRAPH.to_sparse(), ONES), "_sparse_addmm"),
-    "a gradient": (lambda: GRAPH.to_sparse_csr().t() @ ONES, "mm"),
-    "a vector": (lambda: GRAPH.to_sparse_csr() @ torch.ones(48), "mv"),
-    "a weight": (lambda: F.linear(ONES.t(), GRAPH[:32].to_sparse_csr(), torch.ones(32)), "addmm"),
-    "a weight in blocks": (lambda: F.linear(ONES.t(), GRAPH[:32].to_sparse_bsr((8, 8)), torch.ones(32)), "addmm"),
-}
-
-
-def call_of(function: Callable[[], object], name: str) -> OpCall:
-    (call,) = [call for call in capture_step(function, device="cpu") if call.op == f"aten.{name}.default"]
-    return call
-
-
-def cluster_of(call: OpCall) -> Cluster:
-    return Cluster(
-        op=call.op, phase="forward", category=categorize(call.op, "forward"), calls=1.0, args=tuple(call.args),
-        outputs=tuple(call.outputs),
-    )  # fmt: skip
-
-
-def config_of(call: OpCall) -> Config:
-    config = KIND.of_call(cluster_of(call), "float32")
-    assert config is not None
-    return config
-
-
-def run(config: Config, name: str) -> OpCall:
-    block = KIND.build(config).to(torch.float32)
-    (x,) = block.samples(1)  # type: ignore[operator]
-    return call_of(lambda: block(x), name)
+    "rows of a graph": (lambda: GRAPH.to_sparse_csr() @ ONES, "aten.mm.default"),
+    "places in a graph": (lambda: torch.sparse.mm(GRAPH.to_sparse(), ONES), "aten._sparse_addmm.default"),
+    "a gradient": (lambda: GRAPH.to_sparse_csr().t() @ ONES, "aten.mm.default"),
+    "a vector": (lambda: GRAPH.to_sparse_csr() @ torch.ones(48), "aten.mv.default"),
+    "a weight": (lambda: F.linear(ONES.t(), GRAPH[:32].to_sparse_csr(), torch.ones(32)), "aten.addmm.default"),
+    "a weight in blocks": (
+        lambda: F.linear(ONES.t(), GRAPH[:32].to_sparse_bsr((8, 8)), torch.ones(32)),
+        "aten.addmm.default",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -77,18 +51,21 @@ def test_no_dense_block_stands_for_it(product: str) -> None:
 
 
 def test_a_sparse_operand_has_a_kernel_class_of_its_own() -> None:
-    sparse, dense = (call_of(lambda m=m: m @ ONES, "mm") for m in (GRAPH.to_sparse_csr(), GRAPH))
+    sparse, dense = (call_of(lambda m=m: m @ ONES, "aten.mm.default") for m in (GRAPH.to_sparse_csr(), GRAPH))
     classes = [kernel_class(call.op, call.args, call.outputs, "aten") for call in (sparse, dense)]
     assert classes == ["gemm|aten|float32|sn", "gemm|aten|float32|nn"]
 
 
 def test_a_spec_can_hold_no_sparse_matrix_that_torch_would_read_past() -> None:
     config = config_of(call_of(*PRODUCTS["rows of a graph"]))
-    dense, (dtype, shape, strides, *stored) = config["operands"]
+    dense, (dtype, shape, strides, stored) = config["operands"]
     hostile = [
         {**config, "operator": ("add", "Tensor")},
-        *({**config, "operands": (dense, (dtype, shape, strides, *s))} for s in ((9, 5, 5), (9, 0, 1), (2305, 1, 1))),
-        {**config, "operands": (dense, (dtype, (48, 48, 1), strides, *stored))},
+        *(
+            {**config, "operands": (dense, (dtype, shape, strides, ("stored", *s)))}
+            for s in ((9, 5, 5), (9, 0, 1), (2305, 1, 1))
+        ),
+        {**config, "operands": (dense, (dtype, (48, 48, 1), strides, stored))},
     ]
     for other in hostile:
         with pytest.raises(ValueError, match="an operand is no tensor"):

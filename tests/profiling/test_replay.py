@@ -19,13 +19,14 @@ from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.counting import phases_of
 from statsnet.profiling.encode import encode_tensor
-from statsnet.profiling.made_up import arguments, nested_lengths
+from statsnet.profiling.made_up import arguments
 from statsnet.profiling.replay import replay_clusters
 from statsnet.profiling.replay_task import ReplayOperators
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.nested import nested_lengths
 from statsnet.signatures.tensor_lists import compact_arguments, flatten_arguments
 from statsnet.workloads import build, make_step
 from statsnet.workloads.torch_operators import overload

@@ -155,8 +155,18 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         },
         {
             "operator": ("mm", "default"), "spelling": "torch",
-            "operands": (("own", (16, 8), ()), ("own", (8, 12), (), 20, 0, 0)),
+            "operands": (("own", (16, 8), ()), ("own", (8, 12), (), ("stored", 20, 0, 0))),
             "arguments": (("operand", 0), ("operand", 1)), "output": -1,
+        },
+        {
+            "operator": ("quantized", "linear_dynamic", "default"), "spelling": "aten",
+            "operands": (("own", (64, 8), ()), ("qint8", (4, 8), (), ("packed", True, (), (), 1))),
+            "arguments": (("operand", 0), ("operand", 1), ("usual",)), "output": -1,
+        },
+        {
+            "operator": ("to_padded_tensor", "default"), "spelling": "aten",
+            "operands": (("own", (16, 8, 4), (), ("nested", *(8,) * 16)),),
+            "arguments": (("operand", 0), ("number", 0.0), ("usual",)), "output": -1,
         },
     ],
 }  # fmt: skip

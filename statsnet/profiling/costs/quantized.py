@@ -17,11 +17,11 @@ from statsnet.signatures.tensor_lists import each_in_list
 
 
 def _weight(call: OperatorCall, place: int = 1) -> TensorSpec:
-    """The packed weight: the first tensor of an argument, as a rule the second one."""
+    """The packed weight, of an argument that holds a bias, too: files keep no order of the two."""
     weights = call.tensors(place)
     if not weights:
         raise MisfitError(f"{call.op}: the packed weight is not known")
-    return weights[0]
+    return max(weights, key=lambda weight: len(weight.shape))
 
 
 @operator_cost(

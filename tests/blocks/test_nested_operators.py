@@ -1,0 +1,62 @@
+"""Operators on sequences of different lengths, in one nested tensor, as blocks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from statsnet.blocks.operator_call import operands_of
+from statsnet.signatures.nested import lengths_of, resized_lengths
+from tests.support.operator_calls import KIND, call_of, config_of, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+LENGTHS = (20, 14, 9, 17, 20, 3)
+ENCODER = "aten._transformer_encoder_layer_fwd.default"
+
+
+def encoder() -> object:
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    model = nn.TransformerEncoder(layer, 1).eval()
+    mask = torch.arange(max(LENGTHS)) >= torch.tensor(LENGTHS)[:, None]
+    with torch.no_grad():
+        return model(torch.randn(len(LENGTHS), max(LENGTHS), 32), src_key_padding_mask=mask)
+
+
+def test_a_block_has_rows_as_long_and_a_smaller_one_fewer() -> None:
+    call = call_of(encoder, ENCODER)
+    config = config_of(call)
+    ran = run(config, ENCODER)
+    assert (ran.op, ran.args[1:]) == (call.op, call.args[1:])
+    assert ran.args[0] | {"squares": 0} == call.args[0] | {"squares": 0}
+    assert ran.args[0]["squares"] == pytest.approx(call.args[0]["squares"], rel=0.1)
+    smaller = KIND.scaled(config, 2)
+    assert smaller is not None
+    x = next(o for o in operands_of(smaller) if o.nested)
+    assert len(x.nested or ()) == 3 and max(x.nested or ()) == 20
+    run(smaller, ENCODER)
+
+
+@pytest.mark.parametrize("rows", [(20, 3), (19,) * 6, (20, -1, 3, 3, 3, 3)])
+def test_a_spec_can_hold_no_rows_of_another_tensor(rows: tuple[int, ...]) -> None:
+    config = config_of(call_of(encoder, ENCODER))
+    (dtype, shape, strides, _), *others = config["operands"]
+    with pytest.raises(ValueError, match="an operand is no tensor"):
+        operands_of({**config, "operands": ((dtype, shape, strides, ("nested", *rows)), *others)})
+
+
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=20), st.integers(1, 40), st.integers(1, 100))
+def test_other_rows_are_spread_over_the_given_ones(lengths: list[int], rows: int, longest: int) -> None:
+    made = resized_lengths(tuple(lengths), rows, longest)
+    assert (len(made), max(made)) == (rows, longest)
+    if max(lengths) == longest and rows >= len(lengths) and rows % len(lengths) == 0:
+        assert set(made) <= set(lengths)
+
+
+def test_lengths_add_up_to_what_is_stored() -> None:
+    encoded = {"shape": [4, 10, 8], "dtype": "float32", "elements": 8 * 22, "squares": 100 + 16 + 25 + 9}
+    lengths = lengths_of(encoded)
+    assert (len(lengths), max(lengths), sum(lengths)) == (4, 10, 22)
