@@ -98,4 +98,5 @@ def _is_generic(motif: list[Cluster]) -> bool:
     """Whether it begins with a product of a sparse matrix, or with quantised tensors: the generic block has these."""
     first = motif[0]
     sparse = any(is_tensor(arg) and arg.get("elements") is not None and is_sparse(arg) for arg in first.args)
-    return sparse or first.op.startswith("quantized.") or any(map(is_quantized, first.args))
+    quantized = first.op.startswith(("quantized.", "aten.quantized_")) or any(map(is_quantized, first.args))
+    return sparse or quantized

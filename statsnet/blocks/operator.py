@@ -1,4 +1,5 @@
-"""Any operator of ATen that is pure computation, on operands of given shapes, strides and dtypes."""
+"""Any operator of ATen, or on quantised tensors, that is pure computation, on operands of given shapes, strides and
+dtypes."""
 
 from __future__ import annotations
 
@@ -128,6 +129,7 @@ class OperatorKind(BlockKind):
     def helpers_of(self, configs: list[Config]) -> tuple[Any, ...]:
         used = helpers_used(configs)
         used |= {"normal"} if used & {"positive", "fraction"} else set()
+        used |= {"packed_linear"} if "packed_cell" in used else set()
         used |= {"quantized"} if used & {"packed_linear", "packed_conv"} else set()
         used |= {"sparse_rows"} if "sparse_columns" in used else set()
         return (spread, *(function for name, function in MADE_BY.items() if name in used))
@@ -139,8 +141,8 @@ class OperatorKind(BlockKind):
         return arguments_source(config)
 
     def on_meta(self, config: Config) -> nn.Module:
-        """Without operands, for some have values: it has no parameters."""
-        return Operator(torch.clone)
+        """Without operands where these have values: it has no parameters."""
+        return Operator(torch.clone) if self.has_values(config) else super().on_meta(config)
 
     def build(self, config: Config) -> nn.Module:
         names = {**NAMESPACE, **MADE_BY, "Operator": Operator}

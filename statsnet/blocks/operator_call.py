@@ -6,8 +6,9 @@ A configuration holds
     operands    its tensors in order: (dtype, shape, strides); the network's dtype is "own", contiguous strides are ().
                 Of one whose values decide how much is found, also the number that says it (signatures/found.py); of a
                 sparse matrix, also ("stored", count, height and width of its blocks) (signatures/sparse.py); of packed
-                parameters, a weight, also ("packed", what stands beside it) (signatures/quantized.py); of a nested
-                tensor, also ("nested", each row's length) (signatures/nested.py)
+                parameters, a weight, also ("packed", what stands beside it), of those of a recurrent layer ("cell",
+                what does) (signatures/quantized.py); of a nested tensor, also ("nested", each row's length)
+                (signatures/nested.py)
     arguments   its arguments in the schema's order, each one of
                 ("operand", place), ("operands", (place, ...)) where -1 is None, ("nothing",),
                 ("usual",) for the default, ("number", x), ("numbers", (x, ...)), ("infinity", sign), ("word", "mean"),
@@ -29,7 +30,7 @@ from statsnet.blocks.operator_schema import runnable
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.nested import MOST_ROWS
 from statsnet.signatures.operators import ITEM_SIZE, TensorSpec
-from statsnet.signatures.quantized import Packed
+from statsnet.signatures.quantized import Cell, Packed
 from statsnet.signatures.sparse import Stored
 from statsnet.workloads.torch_operators import overload
 
@@ -54,7 +55,7 @@ class Operand:
     strides: Shape
     found: int | None = None
     stored: Stored | None = None
-    packed: Packed | None = None
+    packed: Packed | Cell | None = None
     nested: Shape | None = None
 
     @property
@@ -83,7 +84,7 @@ class Operand:
         if self.stored is not None:
             return (*layout, ("stored", *astuple(self.stored)))
         if self.packed is not None:
-            return (*layout, ("packed", *astuple(self.packed)))
+            return (*layout, ("cell" if isinstance(self.packed, Cell) else "packed", *astuple(self.packed)))
         if self.nested is not None:
             return (*layout, ("nested", *self.nested))
         return layout if self.found is None else (*layout, self.found)
@@ -95,23 +96,27 @@ def contiguous_strides(shape: Shape) -> Shape:
 
 def operands_of(config: Config) -> list[Operand]:
     """Raises ValueError for what is no tensor."""
-    return [_operand(entry, config["operator"][0]) for entry in config["operands"]]
+    try:
+        return [_operand(entry, config["operator"][0]) for entry in config["operands"]]
+    except TypeError as error:  # of other values than it has, or of more
+        raise ValueError("an operand is no tensor") from error
 
 
 def _operand(entry: tuple[Any, ...], base: str) -> Operand:
     dtype, shape, strides, *rest = entry
     shape, word, values = tuple(shape), "", []
     if rest and isinstance(rest[0], tuple):
-        word, *values = rest.pop()
+        word, *values = rest.pop(0)
     numbers = (*shape, *strides, *rest)
     known = dtype == OWN or dtype in ITEM_SIZE
-    fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in numbers) and len(rest) < 2
-    if not (known and fits and (word in ("", "stored", "packed", "nested")) and not (word and strides)):
+    fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in numbers)
+    may_be = not word or (word in ("stored", "packed", "cell", "nested") and not strides and not rest)
+    if not (known and fits and may_be and len(rest) < 2):
         raise ValueError("an operand is no tensor")
     operand = Operand(
         dtype, shape, tuple(strides) or contiguous_strides(shape), rest[0] if rest else None,
         stored=Stored(*values) if word == "stored" else None,
-        packed=Packed(*values) if word == "packed" else None,
+        packed=Packed(*values) if word == "packed" else Cell(*values) if word == "cell" else None,
         nested=tuple(values) if word == "nested" else None,
     )  # fmt: skip
     if word and not _is_whole(operand, base):

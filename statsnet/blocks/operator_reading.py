@@ -12,9 +12,9 @@ from statsnet.blocks.operator_schema import runnable, type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import MASKS, finds_by_values, found_of
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.nested import MOST_ROWS, is_nested, lengths_of
+from statsnet.signatures.nested import is_nested, lengths_of
 from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor, without_overflow
-from statsnet.signatures.quantized import QUANTIZED, is_packed, packed_of
+from statsnet.signatures.quantized import QUANTIZED, cells_of, is_packed, packed_of
 from statsnet.signatures.sparse import is_sparse, stored_of
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
@@ -35,8 +35,8 @@ arguments, and which others."""
 
 
 def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
-    """The configuration that runs a captured call; None if it is not one of pure computation on dense or quantised
-    tensors, or a product with a sparse one. Tensors of `own_dtype` follow the network's."""
+    """The configuration that runs a captured call; None if it is not one of pure computation on dense, quantised or
+    nested tensors, or a product with a sparse one. Tensors of `own_dtype` follow the network's."""
     if cluster.op in INTO_MEMORY:
         op, kept, others = INTO_MEMORY[cluster.op]
         cluster = replace(cluster, op=op, args=(*cluster.args[:kept], *others))
@@ -151,7 +151,7 @@ class _Reader:
         if argument.name in OF_MEMORY:
             return ("usual",)
         if is_packed(kind):
-            return self._packed(kind, encoded)
+            return self._cells(encoded) if kind.endswith("[]") else self._packed(kind, encoded)
         encoded = without_overflow(encoded)
         if encoded is None:
             return self._missing(argument, kind)
@@ -199,15 +199,24 @@ class _Reader:
     def _form(self, tensor: dict[str, Any], name: str) -> tuple[Any, ...]:
         """What a tensor stores that is not dense."""
         if is_nested(tensor):
-            if tensor["shape"][0] > MOST_ROWS:
-                raise _NotKnownError
-            return (("nested", *lengths_of(tensor)),)
+            try:
+                return (("nested", *lengths_of(tensor)),)
+            except NotImplementedError:
+                raise _NotKnownError from None
         if tensor.get("sparse") is None and tensor.get("elements") is None:
             return ()
         stored = stored_of(tensor, name) if self.base in OF_SPARSE else None
         if stored is None:
             raise _NotKnownError
         return (("stored", *astuple(stored)),)
+
+    def _cells(self, encoded: Any) -> tuple[Any, ...]:
+        """Of a recurrent layer. Its state is the operand before."""
+        found = cells_of(encoded, self.operands[-1][1][-1]) if self.operands else None
+        if found is None:
+            raise _NotKnownError
+        self.operands += [("qint8", shape, (), ("cell", *astuple(cell))) for shape, cell in found]
+        return "operands", tuple(range(len(self.operands) - len(found), len(self.operands)))
 
     def _packed(self, kind: str, encoded: Any) -> tuple[Any, ...]:
         written: list[int] = next((o["shape"] for o in self.outputs if is_tensor(o)), [])

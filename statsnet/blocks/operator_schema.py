@@ -1,4 +1,4 @@
-"""Which operators of ATen may be a block by themselves: pure computation on tensors, by schema and name."""
+"""Which operators may be a block by themselves: pure computation on tensors, by schema and name."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def _is_known(op: str) -> bool:
     stem = base_name(op).removesuffix("_")
     is_list = base_name(op).startswith("_foreach_")
     known = stem.startswith(BEYOND) or categorize(op, "forward") not in ("other", "optimizer")
-    return op.startswith(("aten.", "quantized.")) and not is_list and stem not in REFUSED and known
+    pure = not is_list and stem not in REFUSED and not op.startswith("quantized.conv_transpose")
+    return op.startswith(("aten.", "quantized.")) and pure and known
 
 
 def _is_pure(function: Any) -> bool:

@@ -21,6 +21,7 @@ from statsnet.blocks.operator_trial import is_lax, may_run, result_shapes
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.nested import resized_lengths
 from statsnet.signatures.partitions import ENDS
+from statsnet.signatures.quantized import Cell, Packed
 from statsnet.signatures.sparse import Stored
 from statsnet.signatures.strides import resized_strides
 from statsnet.workloads.torch_operators import overload
@@ -43,6 +44,12 @@ BY_INDEX = frozenset({
 
 WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
 """Arguments without a batch axis."""
+
+WHOLE_LAYERS = frozenset({"_transformer_encoder_layer_fwd"})
+"""Operators on tokens (the first two axes of their input) with several weights, whose sizes depend on each other."""
+
+QUANTIZED_LAYERS = frozenset({"quantized_lstm", "quantized_gru"})
+"""Recurrent layers, whose weights' sizes depend on each other and on the state's."""
 
 SIZES = ("size", "sizes", "shape", "N", "C", "HxW", "num_weights", "normalized_shape", "output_size", "input_size",
          "input_sizes", "split_sizes", "rows", "end")  # fmt: skip
@@ -121,7 +128,7 @@ def narrowed(config: Config, divisor: int) -> Config | None:
     none that matters. Not a convolution's gradients: their channels and maps depend on each other; nor a whole layer,
     whose weights do."""
     operands, base = operands_of(config), base_name(name_of(config))
-    if len(operands) < 2 or base in ("convolution_backward", "_transformer_encoder_layer_fwd"):
+    if len(operands) < 2 or base in WHOLE_LAYERS | QUANTIZED_LAYERS or base == "convolution_backward":
         return None
     largest = max(range(1, len(operands)), key=lambda i: operands[i].numel)
     if operands[largest].numel < operands[0].numel / 4:
@@ -141,6 +148,12 @@ def _in_turn(config: Config, rank: int) -> list[int]:
     base = base_name(name_of(config))
     if base == "convolution_backward":
         return [0]  # the sizes of its maps depend on each other, and are not checked without values
+    if base in WHOLE_LAYERS:
+        return [0, 1]
+    if base in QUANTIZED_LAYERS:  # shorter sequences: their number is in the states, too
+        names = [a.name for a in overload(name_of(config))._schema.arguments]
+        is_known = "batch_first" in names  # of packed sequences, lengths stand in another operand
+        return [int(config["arguments"][names.index("batch_first")] == ("number", True))] if is_known else []
     return [0, *range(2, rank), *range(1, min(rank, 2))] if base.startswith("conv") else list(range(rank))
 
 
@@ -166,7 +179,8 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
     """Sets of axes that may have to change together."""
     number, axis = place
     base = base_name(name_of(config)).removesuffix("_")
-    shapes = [() if axis == 0 and (n in WEIGHTS or o.packed) else o.shape
+    others = base in WHOLE_LAYERS
+    shapes = [() if (axis == 0 and (n in WEIGHTS or o.packed)) or (others and o is not operands[number]) else o.shape
               for o, n in zip(operands, argument_names(config), strict=True)]  # fmt: skip
     length, behind = operands[number].shape[axis], axis - len(operands[number].shape)
     front = {(i, axis) for i, s in enumerate(shapes) if axis < len(s) and s[axis] == length}
@@ -207,13 +221,12 @@ def _with(
         )
         found = _found(operand, shape, [operands[n].shape[a] for n, a in places if n != number], old, new)
         told |= {("number", operand.found): ("number", found)}
-        stored = _stored(operand, shape)
-        if stored is not None and not stored.tiles(tuple(shape)):
+        stored, packed = _stored(operand, shape), _packed(operand, shape)
+        if (stored and not stored.tiles(tuple(shape))) or (packed and not packed.fits(tuple(shape))):
             return None
         rows = resized_lengths(operand.nested, shape[0], shape[1]) if operand.nested else None
-        entries.append(
-            replace(operand, shape=tuple(shape), strides=strides, found=found, stored=stored, nested=rows).entry
-        )
+        changed = replace(operand, shape=tuple(shape), strides=strides, found=found, stored=stored, packed=packed)
+        entries.append(replace(changed, nested=rows).entry)
     schema = overload(name_of(config))._schema.arguments
     named = zip(schema, config["arguments"], strict=True)
     arguments = tuple(told.get(e, e) if a.name == "output_size" else e for a, e in named)
@@ -240,6 +253,15 @@ def _stored(operand: Operand, shape: list[int]) -> Stored | None:
     axis = 0 if shape[0] != operand.shape[0] else 1
     count = round(operand.stored.count * shape[axis] / operand.shape[axis])
     return replace(operand.stored, count=max(1, count))
+
+
+def _packed(operand: Operand, shape: list[int]) -> Packed | Cell | None:
+    """What stands beside a weight of another shape: a convolution with one channel a group has as many groups as it
+    has channels."""
+    packed = operand.packed
+    if not isinstance(packed, Packed) or packed.groups == 1:
+        return packed
+    return replace(packed, groups=packed.groups * shape[0] // operand.shape[0])
 
 
 def _lengths(name: str, entry: tuple[Any, ...], axes: set[int], old: int, new: int) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import HOW
 from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
 from statsnet.signatures.partitions import parts_of
-from statsnet.signatures.quantized import QUANTIZED
+from statsnet.signatures.quantized import QUANTIZED, Cell
 from statsnet.signatures.strides import span, view_of
 from statsnet.workloads.sparse_values import sparse_maker
 from statsnet.workloads.torch_operators import overload
@@ -195,7 +195,8 @@ def _operand(base: str, name: str, operand: Operand, high: int) -> str:
         return f"nested({', '.join(map(str, (operand.nested, *operand.shape[2:])))}{dtype})"
     if operand.dtype in QUANTIZED:
         dtype = "" if operand.dtype == QUANTIZED[0] else f", dtype=torch.{operand.dtype}"
-        return f"quantized({_made('normal', [], replace(operand, dtype=OWN), OWN)}{dtype})"
+        shape, then = _stored(operand)
+        return f"quantized(normal({', '.join(map(str, shape))}){dtype}){then}"
     if operand.stored is not None:
         return _made(sparse_maker(name).__name__, [*astuple(operand.stored)], operand, OWN)
     if operand.found is not None:
@@ -212,6 +213,8 @@ def _packed(operand: Operand) -> str:
     packed, shape = operand.packed, ", ".join(map(str, operand.shape))
     assert packed is not None
     bias = "" if packed.bias else ", bias=False"
+    if isinstance(packed, Cell):
+        return f"packed_cell({operand.shape[0]}, {operand.shape[1] - packed.hidden}, {packed.hidden}{bias})"
     if not packed.stride:
         return f"packed_linear({shape}{bias})"
     groups = f", groups={packed.groups}" if packed.groups > 1 else ""

@@ -16,7 +16,7 @@ from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import INDEXING, MASKS
 from statsnet.signatures.partitions import ENDS
-from statsnet.signatures.quantized import QUANTIZED
+from statsnet.signatures.quantized import QUANTIZED, Packed
 from statsnet.workloads.torch_operators import overload
 
 LARGEST_TRIED = 50_000
@@ -124,12 +124,14 @@ def _result_shapes(key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
 
 
 def results_without_values(config: Config) -> list[torch.Tensor] | None:
-    """The results on the meta device; None if the operator does not run there, and its layer's parameters do not tell
+    """The results on the meta device; None if the operator does not run there, and packed parameters do not tell
     them."""
     first, *others = operands_of(config)
     for weight in others:
-        if weight.packed is not None:
-            return [torch.empty(weight.packed.output(first.shape, weight.shape), device="meta")]
+        if isinstance(weight.packed, Packed):
+            shape = weight.packed.output(first.shape, weight.shape)
+            dtype = torch.uint8 if first.dtype in QUANTIZED else torch.float32
+            return None if shape is None else [torch.empty(shape, dtype=dtype, device="meta")]
     try:
         positional, keyword = torch_arguments(config, meta_operands(config))
         with torch.no_grad():

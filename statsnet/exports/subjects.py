@@ -25,12 +25,14 @@ from statsnet.synthesis.capture_tasks import CaptureNetworkOperators
 def manifest_of_proxy(
     opened: ProxyFolder, *, reference: Reference = ROOFLINE, clock: Clock | None = None, report: Report = silent
 ) -> Manifest:
-    """One step of a proxy, counted in a process of its own, on tensors without memory where its blocks can be made of
-    these, and its collectives. Of a proxy for simulators the layers that it was made of, with its own reference."""
+    """One step of a proxy, counted in a process of its own, and its collectives. It is counted on tensors without
+    memory, unless a block cannot be made of these: then it takes one step on the CPU. Of a proxy for simulators the
+    layers that it was made of, with its own reference."""
     if opened.spec.simulation is not None and opened.is_generated:
         return manifest_of_simulation(opened.spec, opened.fit())
     with runnable(opened) as proxy:
-        task = CaptureNetworkOperators(folder=str(proxy.network_folder), fake=not _has_values(proxy.spec))
+        fake = not (proxy.is_generated and _has_values(proxy.spec))
+        task = CaptureNetworkOperators(folder=str(proxy.network_folder), fake=fake)
         captured = run(task, report=report)
     signature = build_signature(
         [StepTrace.counted(captured.calls)],

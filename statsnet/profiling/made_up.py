@@ -15,10 +15,11 @@ from statsnet.signatures.found import Found, finds_by_values, found_of
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.nested import lengths_of
-from statsnet.signatures.operators import INFINITE, is_tensor, without_overflow
+from statsnet.signatures.operators import INFINITE, is_tensor, tensors_of, without_overflow
 from statsnet.signatures.partitions import parts_of
-from statsnet.signatures.quantized import QUANTIZED, is_packed, packed_of
+from statsnet.signatures.quantized import QUANTIZED, cells_of, is_packed, packed_of
 from statsnet.signatures.sparse import stored_of
+from statsnet.signatures.strides import span
 from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.found_values import FOUND_BY
 from statsnet.workloads.nested_values import nested
@@ -41,8 +42,9 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
     keyword: dict[str, Any] = {}
     for argument, encoded in zip(schema, cluster.args, strict=False):
         kind = str(argument.real_type)
-        value = _packed(kind, cluster) if is_packed(kind) else _value(encoded, high, argument.name, device)
-        if argument.name.endswith("dtype") and value is None and cluster.outputs and cluster.outputs[0]:
+        packed = is_packed(kind.removesuffix("]"))
+        value = _packed(kind, encoded, cluster) if packed else _value(encoded, high, argument.name, device)
+        if value is None and _is_dtype_of_result(argument.name, cluster):
             value = getattr(torch, cluster.outputs[0]["dtype"])
         if value is None and argument.default_value is None and str(argument.type) in ("number", "float"):
             value = -math.inf  # infinities (masks) are not JSON
@@ -79,10 +81,21 @@ def _value(encoded: Any, high: int, name: str, device: str) -> Any:
     return float(encoded) if encoded in INFINITE else without_overflow(encoded)
 
 
-def _packed(kind: str, cluster: Cluster) -> Any:
-    """The parameters of a quantised layer."""
-    x, encoded, written = cluster.args[0], cluster.args[1], cluster.outputs[0]
-    found = packed_of(kind, encoded, x["shape"], written["shape"])
+def _is_dtype_of_result(name: str, cluster: Cluster) -> bool:
+    """A quantised recurrent layer's is that of its weights."""
+    told = bool(cluster.outputs and cluster.outputs[0])
+    return told and name.endswith("dtype") and not base_name(cluster.op).startswith("quantized_")
+
+
+def _packed(kind: str, encoded: Any, cluster: Cluster) -> Any:
+    """The parameters of a quantised layer; of a recurrent one, a list of them."""
+    if kind.startswith("List["):
+        states = tensors_of(cluster.args[1:2])
+        cells = cells_of(encoded, states[0].shape[-1]) if states else None
+        if cells is None:
+            raise NotImplementedError("packed parameters of this kind are not made up")
+        return [packed_parameters(*cell) for cell in cells]
+    found = packed_of(kind, encoded, cluster.args[0]["shape"], cluster.outputs[0]["shape"])
     if found is None:
         raise NotImplementedError("packed parameters of this kind are not made up")
     return packed_parameters(*found)
@@ -147,7 +160,7 @@ def _tensor(spec: dict[str, Any], high: int, name: str, device: str) -> torch.Te
     if spec.get("sparse") is not None:
         return _sparse_rows(spec, dtype, device)
     if spec["dtype"] in QUANTIZED:
-        return quantized(_tensor({**spec, "dtype": "float32"}, high, name, device), dtype)
+        return _quantized(spec, dtype, device)
     shape, strides = spec["shape"], spec.get("strides")
     if strides is None:
         out = torch.empty(shape, dtype=dtype, device=device)
@@ -157,12 +170,19 @@ def _tensor(spec: dict[str, Any], high: int, name: str, device: str) -> torch.Te
         [1 if s == 0 else n for n, s in zip(shape, strides, strict=True)], strides
     )  # fmt: skip
     if dtype.is_floating_point or dtype.is_complex:
-        stored.normal_()
+        stored.copy_(torch.randn(stored.shape, device=device)) if dtype.itemsize == 1 else stored.normal_()
     elif dtype in (torch.uint8, torch.bool):
         stored.zero_()
     else:
         stored.random_(0, max(1, high))
     return out
+
+
+def _quantized(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    shape, strides = spec["shape"], spec.get("strides")
+    if strides is None:
+        return quantized(torch.randn(shape, device=device), dtype)
+    return quantized(torch.randn(span(shape, strides), device=device), dtype).as_strided(shape, strides)
 
 
 def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 from statsnet.profiling.costs.registry import find_formula
 from statsnet.signatures.categories import COLLECTIVE, categorize
 from statsnet.signatures.operators import INFINITE, is_tensor
+from statsnet.signatures.quantized import is_packed
 from statsnet.workloads.torch_operators import find_overload
 
 NOT_RUN = frozenset({COLLECTIVE, "other"})
@@ -74,6 +75,8 @@ def _fits(value: Any, kind: str) -> bool:
         if element in ("Tensor", "Optional[Tensor]"):
             return isinstance(value, dict) and "tensors" in value
         return isinstance(value, list) and all(_fits(v, element) for v in value)
+    if is_packed(inner):
+        return isinstance(value, dict) and "tensors" in value
     return _ACCEPTS.get(inner, lambda _: False)(value)
 
 

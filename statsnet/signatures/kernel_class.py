@@ -30,17 +30,23 @@ def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], implement
     """For example `convolution|onednn:brgconv:avx512_core|float32|contiguous`."""
     kind = _kind_of(base_name(op))
     tensors = tensors_of(args) or tensors_of(outputs)
-    quantized = [t for t in tensors if t.dtype in QUANTIZED]
     floating = [t for t in tensors if t.dtype.startswith(("float", "bfloat"))]
-    dtype = (quantized or floating or tensors)[0].dtype if tensors else "none"
+    dtype = _quantized(tensors) or ((floating or tensors)[0].dtype if tensors else "none")
     return f"{kind}|{implementation}|{dtype}|{layout_of(kind, args)}"
 
 
 def class_now(stored: str, args: Sequence[Any]) -> str:
-    """A class of a file, with its kind and layout as they are told now: older files know fewer."""
+    """A class of a file, with its kind, layout and quantised dtype as they are told now: older files know fewer."""
     kind, *rest = stored.split("|")
-    kind = _kind_of(kind)
-    return "|".join([kind, *rest[:2], layout_of(kind, args)]) if len(rest) == 3 else stored
+    if len(rest) != 3:
+        return stored
+    kind, (implementation, dtype, _) = _kind_of(kind), rest
+    return "|".join([kind, implementation, _quantized(tensors_of(args)) or dtype, layout_of(kind, args)])
+
+
+def _quantized(tensors: Sequence[TensorSpec]) -> str | None:
+    """The dtype of the first quantised tensor: beside a weight of bytes stands a bias with a fraction."""
+    return next((t.dtype for t in tensors if t.dtype in QUANTIZED), None)
 
 
 def _kind_of(base: str) -> str:

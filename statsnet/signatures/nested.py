@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
 MOST_ROWS = 10_000
 """In a nested tensor that is made up, where each row is a tensor of its own."""
+
+OF_OTHER_AXIS = 2
+"""The squares of lengths add up to the longest times all of them at most; in a file with rounded numbers, to somewhat
+more. If they are so many times as much, they are lengths of another axis."""
 
 
 def is_nested(encoded: dict[str, Any]) -> bool:
@@ -16,18 +19,21 @@ def is_nested(encoded: dict[str, Any]) -> bool:
 
 def lengths_of(encoded: dict[str, Any]) -> tuple[int, ...]:
     """Lengths of a nested tensor's rows: the longest is as long as in the encoded one, they add up to as much, and
-    their squares nearly so. Raises NotImplementedError if there are too many."""
+    their squares nearly so, as far as a file with rounded numbers allows. Raises NotImplementedError if there are too
+    many, and if they differ along another axis than the second."""
     batch, longest, *rest = encoded["shape"]
     if batch > MOST_ROWS:
         raise NotImplementedError("a nested tensor of so many rows is not made up")
     total = encoded["elements"] // max(1, math.prod(rest))
+    if encoded["squares"] > OF_OTHER_AXIS * longest * total:
+        raise NotImplementedError("a nested tensor of rows that differ along another axis is not made up")
     return tuple(nested_lengths(batch, longest, total, encoded["squares"]))
 
 
 def nested_lengths(batch: int, longest: int, total: int, squares: int) -> list[int]:
     """A linear run of lengths with this sum, and nearly this sum of squares."""
     if batch <= 1:
-        return [total] * batch
+        return [longest] * batch
     left, rows = total - longest, batch - 1
     mean = left / rows
     spread = math.sqrt(max(0.0, (squares - longest**2) / rows - mean**2))
@@ -35,16 +41,25 @@ def nested_lengths(batch: int, longest: int, total: int, squares: int) -> list[i
     reach = spread * math.sqrt(3 * (rows - 1) / (rows + 1)) if rows > 1 else 0.0
     wanted = [mean + reach * (2 * i / max(1, rows - 1) - 1) for i in range(rows)]
     lengths = [min(longest, max(0, round(w))) for w in wanted]
-    for i in itertools.cycle(range(rows)):
-        gap = left - sum(lengths)
-        if gap == 0 or all(n in (0, longest) for n in lengths):
-            break
-        lengths[i] = min(longest, max(0, lengths[i] + (gap > 0) - (gap < 0)))
-    return [longest, *lengths]
+    return [longest, *_with_sum(lengths, left, longest)]
+
+
+def _with_sum(lengths: list[int], wanted: int, longest: int) -> list[int]:
+    """The lengths, changed evenly so that they add up to `wanted`, as far as none is longer than `longest`."""
+    gap, before = wanted - sum(lengths), 0
+    while gap not in (0, before):
+        before = gap
+        for i, length in enumerate(lengths):
+            step = max(1, abs(gap) // len(lengths))
+            lengths[i] = min(longest, max(0, length + (step if gap > 0 else -step)))
+            gap -= lengths[i] - length
+            if not gap:
+                break
+    return lengths
 
 
 def resized_lengths(lengths: tuple[int, ...], rows: int, longest: int) -> tuple[int, ...]:
     """So many rows, the longest of them so long, the others spread over the given ones."""
-    factor, others = longest / max(lengths, default=1), sorted(lengths)[:-1] or lengths
+    factor, others = longest / max(1, *lengths), sorted(lengths)[:-1] or lengths
     kept = [others[(2 * i + 1) * len(others) // (2 * rows - 2)] for i in range(rows - 1)]
     return (longest, *(max(1, round(n * factor)) for n in kept))

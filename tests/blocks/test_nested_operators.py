@@ -56,6 +56,32 @@ def test_other_rows_are_spread_over_the_given_ones(lengths: list[int], rows: int
         assert set(made) <= set(lengths)
 
 
+def test_lengths_of_a_damaged_file_end() -> None:
+    lengths = lengths_of({"shape": [4, 2**30], "dtype": "float32", "elements": 37 * 2**27, "squares": 2**62})
+    assert len(lengths) == 4 and max(lengths) == 2**30
+    assert lengths_of({"shape": [1, 96, 8], "dtype": "float32", "elements": 8 * 85, "squares": 85**2}) == (96,)
+
+
+def test_rows_that_differ_along_another_axis_are_refused() -> None:
+    lengths = (20, 14, 9, 17)
+    encoded = {"shape": [4, 8, 20, 64], "dtype": "float32", "elements": 8 * 64 * sum(lengths),
+               "squares": sum(n * n for n in lengths)}  # fmt: skip
+    with pytest.raises(NotImplementedError, match="another axis"):
+        lengths_of(encoded)
+
+
+def test_only_tokens_are_fewer_in_a_smaller_layer() -> None:
+    """Not the width, which all weights have, nor weights whose length is the batch's by chance."""
+    config = config_of(call_of(encoder, ENCODER))
+    _, *weights = config["operands"]
+    for divisor in (2, 16, 256, 16384):
+        smaller = KIND.scaled(config, divisor)
+        if smaller is not None:
+            assert smaller["operands"][0][1][2] == 32 and list(smaller["operands"][1:]) == weights
+            run(smaller, ENCODER)
+    assert KIND.narrowed(config, 2) is None
+
+
 def test_lengths_add_up_to_what_is_stored() -> None:
     encoded = {"shape": [4, 10, 8], "dtype": "float32", "elements": 8 * 22, "squares": 100 + 16 + 25 + 9}
     lengths = lengths_of(encoded)

@@ -55,6 +55,36 @@ def test_towers_that_keep_their_dtype_are_handed_it_under_autocast(mode: str, lo
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_what_does_not_run_inside_of_autocast_runs_outside(mode: str, load: Any) -> None:
+    """A fused layer on sequences of different lengths, whether or not it is handed float32; and a quantised one."""
+    width, square, one = (8,), ("own", (8, 8), ()), ("own", (8,), ())
+    x = ("own", (2, 5, *width), (), ("nested", 5, 3))
+    weights = (("own", (24, 8), ()), ("own", (24,), ()), square, one, *(one,) * 4, square, one, square, one)
+    placed = iter(range(1, 13))
+    arguments = (
+        ("operand", 0), ("number", 8), ("number", 2), *(("operand", next(placed)) for _ in range(4)), ("number", True),
+        ("number", False), ("number", 1e-5), *(("operand", i) for i in placed), ("usual",), ("usual",),
+    )  # fmt: skip
+    encoder = {
+        "operator": ("_transformer_encoder_layer_fwd", "default"), "spelling": "aten", "operands": (x, *weights),
+        "arguments": arguments, "output": -1,
+    }  # fmt: skip
+    layer = {
+        "operator": ("quantized", "linear_dynamic", "default"), "spelling": "aten",
+        "operands": (("own", (4, 8), ()), ("qint8", (6, 8), (), ("packed", True, (), (), 1))),
+        "arguments": (("operand", 0), ("operand", 1), ("usual",)), "output": -1,
+    }  # fmt: skip
+    blocks = [(encoder, False), (encoder, True), (layer, False), (layer, True)]
+    towers = [Tower(blocks=(Placed(kind="operator", config=c),), keeps_dtype=keeps) for c, keeps in blocks]
+    network = load(network_source(towers, title="t", spec_id="", mode=mode, dtype="float32", seed=0))
+    step = network.make_step(network.build())
+    assert [y.dtype for y in step()] == [torch.float32] * 4
+    with torch.autocast("cpu"):
+        assert [y.dtype for y in step()] == [torch.bfloat16, *[torch.float32] * 3]
+    assert [y.dtype for y in step()] == [torch.float32] * 4
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_an_operator_that_wants_float32_keeps_it_under_autocast(mode: str, load: Any) -> None:
     """The backward pass of attention, whose sums are of float32 in any dtype; beside one that takes all."""
     heads, sums = ("own", (2, 1, 8, 4), ()), ("own", (2, 1, 8), ())
