@@ -36,6 +36,7 @@ MACHINES = {
     "cpu-amd-epyc-f25m1-2t-torch2.13": "AMD EPYC family 25 model 1",
     "cpu-intel-xeon-f6m207-2t-torch2.13": "Intel Xeon family 6 model 207",
     "cpu-intel-xeon-f6m167-2t-torch2.13": "Intel Xeon family 6 model 167",
+    "cpu-intel-xeon-f6m106-2t-torch2.13": "Intel Xeon family 6 model 106",
     "cuda-nvidia-h100-80gb-hbm3-torch2.11": "NVIDIA H100",
 }
 """Folder of results -> the kind of machine. All CPUs are those of virtual machines with two cores."""

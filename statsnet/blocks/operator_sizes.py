@@ -179,8 +179,8 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
     """Sets of axes that may have to change together."""
     number, axis = place
     base = base_name(name_of(config)).removesuffix("_")
-    others = base in WHOLE_LAYERS
-    shapes = [() if (axis == 0 and (n in WEIGHTS or o.packed)) or (others and o is not operands[number]) else o.shape
+    alone = base in WHOLE_LAYERS
+    shapes = [() if (axis == 0 and (n in WEIGHTS or o.packed)) or (alone and o is not operands[number]) else o.shape
               for o, n in zip(operands, argument_names(config), strict=True)]  # fmt: skip
     length, behind = operands[number].shape[axis], axis - len(operands[number].shape)
     front = {(i, axis) for i, s in enumerate(shapes) if axis < len(s) and s[axis] == length}
