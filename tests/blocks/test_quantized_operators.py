@@ -20,7 +20,7 @@ from statsnet.signatures.kernel_class import class_now, kernel_class
 from statsnet.signatures.quantized import CONVOLUTION, packed_of
 from statsnet.workloads.packed_values import packed_conv, packed_linear, quantized
 from statsnet.workloads.torch_operators import overload
-from tests.support.operator_calls import KIND, call_of, cluster_of, config_of, run
+from tests.support.operator_calls import KIND, call_of, check_block_and_smaller, cluster_of, config_of, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -77,15 +77,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize("what", CALLS)
 def test_a_block_makes_the_same_call_and_a_smaller_one_reads_less(what: str) -> None:
-    function, name = CALLS[what]
-    call = call_of(function, name)
-    config = config_of(call)
-    ran = run(config, name)
-    assert (ran.op, ran.args, ran.outputs) == (call.op, call.args, call.outputs)
-    smaller = KIND.scaled(config, 2)
-    assert smaller is not None
-    assert sum(o.numel for o in operands_of(smaller)) < sum(o.numel for o in operands_of(config))
-    run(smaller, name)
+    check_block_and_smaller(*CALLS[what])
 
 
 @pytest.mark.parametrize("what", CALLS)

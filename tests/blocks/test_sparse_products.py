@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from statsnet.blocks import recognise
 from statsnet.blocks.operator_call import operands_of
 from statsnet.signatures.kernel_class import kernel_class
-from tests.support.operator_calls import KIND, call_of, cluster_of, config_of, run
+from tests.support.operator_calls import call_of, check_block_and_smaller, cluster_of, config_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # torch calls these tensors a beta
 
@@ -33,15 +33,7 @@ PRODUCTS: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_a_block_stores_as_much_and_a_smaller_one_less(product: str) -> None:
-    function, name = PRODUCTS[product]
-    call = call_of(function, name)
-    config = config_of(call)
-    ran = run(config, name)
-    assert (ran.op, ran.args, ran.outputs) == (call.op, call.args, call.outputs)
-    smaller = KIND.scaled(config, 2)
-    assert smaller is not None
-    assert sum(o.numel for o in operands_of(smaller)) < sum(o.numel for o in operands_of(config))
-    run(smaller, name)
+    check_block_and_smaller(*PRODUCTS[product])
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

@@ -8,6 +8,7 @@ import torch
 
 from statsnet.blocks.base import Config
 from statsnet.blocks.operator import OperatorKind
+from statsnet.blocks.operator_call import operands_of
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.model import Cluster
@@ -39,3 +40,15 @@ def run(config: Config, name: str) -> OpCall:
     block = KIND.build(config).to(torch.float32)
     (x,) = block.samples(1)  # type: ignore[operator]
     return call_of(lambda: block(x), name)
+
+
+def check_block_and_smaller(function: Callable[[], object], name: str) -> None:
+    """The function's block makes the same call; one of half the size runs, and holds less."""
+    call = call_of(function, name)
+    config = config_of(call)
+    ran = run(config, name)
+    assert (ran.op, ran.args, ran.outputs) == (call.op, call.args, call.outputs)
+    smaller = KIND.scaled(config, 2)
+    assert smaller is not None
+    assert sum(o.numel for o in operands_of(smaller)) < sum(o.numel for o in operands_of(config))
+    run(smaller, name)
