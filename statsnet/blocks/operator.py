@@ -18,6 +18,7 @@ from statsnet.blocks.operator_spelling import NAMESPACE, spelled
 from statsnet.blocks.operator_trial import is_quantized, surely_runs
 from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.nested import Nested
 
 
 class Operator(nn.Module):
@@ -113,7 +114,7 @@ class OperatorKind(BlockKind):
         return True
 
     def has_values(self, config: Config) -> bool:
-        return is_quantized(config) or any(operand.nested for operand in operands_of(config))
+        return is_quantized(config) or any(isinstance(o.form, Nested) for o in operands_of(config))
 
     def steady(self, config: Config) -> bool:
         return False

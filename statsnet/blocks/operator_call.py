@@ -7,7 +7,7 @@ A configuration holds
                 Of one whose values decide how much is found, also the number that says it (signatures/found.py); of a
                 sparse matrix, also ("stored", count, height and width of its blocks) (signatures/sparse.py); of packed
                 parameters, a weight, also ("packed", what stands beside it), of those of a recurrent layer ("cell",
-                what does) (signatures/quantized.py); of a nested tensor, also ("nested", each row's length)
+                what does) (signatures/quantized.py); of a nested tensor, also ("nested", (each row's length, ...))
                 (signatures/nested.py)
     arguments   its arguments in the schema's order, each one of
                 ("operand", place), ("operands", (place, ...)) where -1 is None, ("nothing",),
@@ -28,7 +28,7 @@ import torch
 from statsnet.blocks.base import Config
 from statsnet.blocks.operator_schema import runnable
 from statsnet.signatures.indices import bound_of
-from statsnet.signatures.nested import MOST_ROWS
+from statsnet.signatures.nested import Nested
 from statsnet.signatures.operators import ITEM_SIZE, TensorSpec
 from statsnet.signatures.quantized import Cell, Packed
 from statsnet.signatures.sparse import Stored
@@ -44,19 +44,21 @@ OF_SPARSE = frozenset({"mm", "addmm", "mv", "addmv", "_sparse_mm", "_sparse_addm
 Shape = tuple[int, ...]
 
 
+Form = Stored | Packed | Cell | Nested
+FORMS: dict[str, type[Form]] = {"stored": Stored, "packed": Packed, "cell": Cell, "nested": Nested}
+"""What tells more of an operand than its shape, by the word that stands before it in a configuration."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One tensor of a call. `strides` are in elements; `found` is how much the operator finds by its values; `stored`
-    what a sparse matrix stores; `packed` what stands beside the weight in packed parameters; `nested` the lengths of a
-    nested tensor's rows."""
+    """One tensor of a call. `strides` are in elements; `found` is how much the operator finds by its values; `form`
+    what a sparse matrix stores, what stands beside the weight in packed parameters, or the rows of a nested tensor."""
 
     dtype: str
     shape: Shape
     strides: Shape
     found: int | None = None
-    stored: Stored | None = None
-    packed: Packed | Cell | None = None
-    nested: Shape | None = None
+    form: Form | None = None
 
     @property
     def is_contiguous(self) -> bool:
@@ -67,9 +69,9 @@ class Operand:
 
     @property
     def numel(self) -> int:
-        if self.nested is not None:
-            return sum(self.nested) * math.prod(self.shape[2:])
-        return math.prod(self.shape) if self.stored is None else self.stored.elements
+        if isinstance(self.form, Nested):
+            return self.form.elements(self.shape)
+        return self.form.elements if isinstance(self.form, Stored) else math.prod(self.shape)
 
     @property
     def layout(self) -> str:
@@ -81,13 +83,14 @@ class Operand:
     def entry(self) -> tuple[Any, ...]:
         """As an entry of a configuration."""
         layout = self.dtype, self.shape, () if self.is_contiguous else self.strides
-        if self.stored is not None:
-            return (*layout, ("stored", *astuple(self.stored)))
-        if self.packed is not None:
-            return (*layout, ("cell" if isinstance(self.packed, Cell) else "packed", *astuple(self.packed)))
-        if self.nested is not None:
-            return (*layout, ("nested", *self.nested))
-        return layout if self.found is None else (*layout, self.found)
+        told = () if self.found is None else (self.found,)
+        return (*layout, *told) if self.form is None else (*layout, entry_of(self.form))
+
+
+def entry_of(form: Form) -> tuple[Any, ...]:
+    """As the last part of an operand's entry."""
+    word = next(word for word, kind in FORMS.items() if isinstance(form, kind))
+    return word, *astuple(form)
 
 
 def contiguous_strides(shape: Shape) -> Shape:
@@ -104,35 +107,19 @@ def operands_of(config: Config) -> list[Operand]:
 
 def _operand(entry: tuple[Any, ...], base: str) -> Operand:
     dtype, shape, strides, *rest = entry
-    shape, word, values = tuple(shape), "", []
+    shape, form = tuple(shape), None
     if rest and isinstance(rest[0], tuple):
         word, *values = rest.pop(0)
+        form = FORMS[word](*values) if word in FORMS else None
+        known = form is not None and form.fits(shape) and not strides and not rest
+        known = known and (base in OF_SPARSE or not isinstance(form, Stored))
+    else:
+        known = len(rest) < 2
     numbers = (*shape, *strides, *rest)
-    known = dtype == OWN or dtype in ITEM_SIZE
     fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in numbers)
-    may_be = not word or (word in ("stored", "packed", "cell", "nested") and not strides and not rest)
-    if not (known and fits and may_be and len(rest) < 2):
+    if not (known and fits and (dtype == OWN or dtype in ITEM_SIZE)):
         raise ValueError("an operand is no tensor")
-    operand = Operand(
-        dtype, shape, tuple(strides) or contiguous_strides(shape), rest[0] if rest else None,
-        stored=Stored(*values) if word == "stored" else None,
-        packed=Packed(*values) if word == "packed" else Cell(*values) if word == "cell" else None,
-        nested=tuple(values) if word == "nested" else None,
-    )  # fmt: skip
-    if word and not _is_whole(operand, base):
-        raise ValueError("an operand is no tensor")
-    return operand
-
-
-def _is_whole(operand: Operand, base: str) -> bool:
-    """Whether a sparse or nested tensor, or packed parameters, can be of its shape."""
-    if operand.stored is not None:
-        return operand.stored.tiles(operand.shape) and base in OF_SPARSE
-    if operand.packed is not None:
-        return operand.packed.fits(operand.shape)
-    lengths, shape = operand.nested or (), operand.shape
-    whole = all(isinstance(n, int) and n >= 0 for n in lengths) and len(lengths) <= MOST_ROWS
-    return whole and len(shape) > 1 and shape[:2] == (len(lengths), max(lengths, default=0))
+    return Operand(dtype, shape, tuple(strides) or contiguous_strides(shape), rest[0] if rest else None, form)
 
 
 def name_of(config: Config) -> str:
@@ -167,8 +154,8 @@ def encoded_arguments(config: Config) -> list[Any]:
 def _encoded(operand: Operand) -> dict[str, Any]:
     dtype = "float32" if operand.dtype == OWN else operand.dtype
     encoded: dict[str, Any] = {"shape": list(operand.shape), "dtype": dtype}
-    if operand.nested is not None:
-        squares = sum(n * n for n in operand.nested)
+    if isinstance(operand.form, Nested):
+        squares = sum(n * n for n in operand.form.lengths)
         return encoded | {"elements": operand.numel, "squares": squares}
     return encoded if operand.is_contiguous else encoded | {"strides": list(operand.strides)}
 

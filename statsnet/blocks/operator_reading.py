@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.operator_call import OF_MEMORY, OF_SPARSE, OWN
+from statsnet.blocks.operator_call import OF_MEMORY, OF_SPARSE, OWN, entry_of
 from statsnet.blocks.operator_schema import runnable, type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import MASKS, finds_by_values, found_of
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.nested import is_nested, lengths_of
+from statsnet.signatures.nested import Nested, is_nested, lengths_of
 from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor, without_overflow
 from statsnet.signatures.quantized import QUANTIZED, cells_of, is_packed, packed_of
 from statsnet.signatures.sparse import is_sparse, stored_of
@@ -200,7 +200,7 @@ class _Reader:
         """What a tensor stores that is not dense."""
         if is_nested(tensor):
             try:
-                return (("nested", *lengths_of(tensor)),)
+                return (entry_of(Nested(lengths_of(tensor))),)
             except NotImplementedError:
                 raise _NotKnownError from None
         if tensor.get("sparse") is None and tensor.get("elements") is None:
@@ -208,14 +208,14 @@ class _Reader:
         stored = stored_of(tensor, name) if self.base in OF_SPARSE else None
         if stored is None:
             raise _NotKnownError
-        return (("stored", *astuple(stored)),)
+        return (entry_of(stored),)
 
     def _cells(self, encoded: Any) -> tuple[Any, ...]:
         """Of a recurrent layer. Its state is the operand before."""
         found = cells_of(encoded, self.operands[-1][1][-1]) if self.operands else None
         if found is None:
             raise _NotKnownError
-        self.operands += [("qint8", shape, (), ("cell", *astuple(cell))) for shape, cell in found]
+        self.operands += [("qint8", shape, (), entry_of(cell)) for shape, cell in found]
         return "operands", tuple(range(len(self.operands) - len(found), len(self.operands)))
 
     def _packed(self, kind: str, encoded: Any) -> tuple[Any, ...]:
@@ -224,7 +224,7 @@ class _Reader:
         if found is None:
             raise _NotKnownError
         shape, packed = found
-        self.operands.append(("qint8", shape, (), ("packed", *astuple(packed))))
+        self.operands.append(("qint8", shape, (), entry_of(packed)))
         return "operand", len(self.operands) - 1
 
     def _dtype(self, kind: str) -> tuple[Any, ...]:

@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from statsnet.blocks.base import Config, halved
-from statsnet.blocks.operator_call import Operand, contiguous_strides, name_of, operands_of
+from statsnet.blocks.operator_call import Form, Operand, contiguous_strides, name_of, operands_of
 from statsnet.blocks.operator_source import argument_names
 from statsnet.blocks.operator_trial import is_lax, may_run, result_shapes
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.nested import resized_lengths
+from statsnet.signatures.nested import Nested
 from statsnet.signatures.partitions import ENDS
 from statsnet.signatures.quantized import Cell, Packed
 from statsnet.signatures.sparse import Stored
@@ -179,9 +179,8 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
     """Sets of axes that may have to change together."""
     number, axis = place
     base = base_name(name_of(config)).removesuffix("_")
-    alone = base in WHOLE_LAYERS
-    shapes = [() if (axis == 0 and (n in WEIGHTS or o.packed)) or (alone and o is not operands[number]) else o.shape
-              for o, n in zip(operands, argument_names(config), strict=True)]  # fmt: skip
+    named = enumerate(zip(operands, argument_names(config), strict=True))
+    shapes = [() if _stays(base, o, n, axis) and i != number else o.shape for i, (o, n) in named]
     length, behind = operands[number].shape[axis], axis - len(operands[number].shape)
     front = {(i, axis) for i, s in enumerate(shapes) if axis < len(s) and s[axis] == length}
     back = {(i, len(s) + behind) for i, s in enumerate(shapes) if -behind <= len(s) and s[behind] == length}
@@ -199,6 +198,12 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
     yield frozenset({place, *((i, a) for i, s in enumerate(shapes) for a, n in enumerate(s) if n == length)})
     if axis == 0:
         yield frozenset(first)
+
+
+def _stays(base: str, operand: Operand, name: str, axis: int) -> bool:
+    """Whether an operand never changes along with another one's axis."""
+    is_weight = name in WEIGHTS or isinstance(operand.form, Packed | Cell)
+    return base in WHOLE_LAYERS or (axis == 0 and is_weight)
 
 
 def _with(
@@ -221,12 +226,10 @@ def _with(
         )
         found = _found(operand, shape, [operands[n].shape[a] for n, a in places if n != number], old, new)
         told |= {("number", operand.found): ("number", found)}
-        stored, packed = _stored(operand, shape), _packed(operand, shape)
-        if (stored and not stored.tiles(tuple(shape))) or (packed and not packed.fits(tuple(shape))):
+        form = _form(operand, shape)
+        if form is not None and not form.fits(tuple(shape)):
             return None
-        rows = resized_lengths(operand.nested, shape[0], shape[1]) if operand.nested else None
-        changed = replace(operand, shape=tuple(shape), strides=strides, found=found, stored=stored, packed=packed)
-        entries.append(replace(changed, nested=rows).entry)
+        entries.append(replace(operand, shape=tuple(shape), strides=strides, found=found, form=form).entry)
     schema = overload(name_of(config))._schema.arguments
     named = zip(schema, config["arguments"], strict=True)
     arguments = tuple(told.get(e, e) if a.name == "output_size" else e for a, e in named)
@@ -246,22 +249,16 @@ def _found(operand: Operand, shape: list[int], others: list[int], old: int, new:
     return max(min(1, operand.found), round(operand.found * larger))
 
 
-def _stored(operand: Operand, shape: list[int]) -> Stored | None:
-    """What a sparse operand of another shape stores: as much in each row, or in each column if it has as many rows."""
-    if operand.stored is None:
-        return None
-    axis = 0 if shape[0] != operand.shape[0] else 1
-    count = round(operand.stored.count * shape[axis] / operand.shape[axis])
-    return replace(operand.stored, count=max(1, count))
-
-
-def _packed(operand: Operand, shape: list[int]) -> Packed | Cell | None:
-    """What stands beside a weight of another shape: a convolution with one channel a group has as many groups as it
-    has channels."""
-    packed = operand.packed
-    if not isinstance(packed, Packed) or packed.groups == 1:
-        return packed
-    return replace(packed, groups=packed.groups * shape[0] // operand.shape[0])
+def _form(operand: Operand, shape: list[int]) -> Form | None:
+    """What tells more of an operand of another shape. A sparse one stores as much in each row, or in each column if it
+    has as many rows. A convolution with one channel a group has as many groups as it has channels."""
+    form = operand.form
+    if isinstance(form, Stored):
+        axis = 0 if shape[0] != operand.shape[0] else 1
+        return replace(form, count=max(1, round(form.count * shape[axis] / operand.shape[axis])))
+    if isinstance(form, Packed) and form.groups > 1:
+        return replace(form, groups=form.groups * shape[0] // operand.shape[0])
+    return form.resized(shape[0], shape[1]) if isinstance(form, Nested) else form
 
 
 def _lengths(name: str, entry: tuple[Any, ...], axes: set[int], old: int, new: int) -> tuple[Any, ...]:

@@ -13,9 +13,11 @@ from statsnet.blocks.operator_call import OWN, Operand, contiguous_strides, inde
 from statsnet.blocks.operator_schema import type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.found import HOW
+from statsnet.signatures.nested import Nested
 from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
 from statsnet.signatures.partitions import parts_of
-from statsnet.signatures.quantized import QUANTIZED, Cell
+from statsnet.signatures.quantized import QUANTIZED, Cell, Packed
+from statsnet.signatures.sparse import Stored
 from statsnet.signatures.strides import span, view_of
 from statsnet.workloads.sparse_values import sparse_maker
 from statsnet.workloads.torch_operators import overload
@@ -59,9 +61,9 @@ def helpers_used(configs: list[Config]) -> set[str]:
 
 
 def function_source(config: Config) -> str:
-    """`torch.tanh`, or a lambda where the operands are not all that it is called with. torch.compile leaves out what
-    reads or writes nested tensors: it takes no such ones."""
-    is_nested = "nested" in base_name(name_of(config)) or any(o.nested for o in operands_of(config))
+    """`torch.tanh`, or a lambda where the operands are not all that it is called with. What reads or writes nested
+    tensors is kept from torch.compile, which does not take them."""
+    is_nested = "nested" in base_name(name_of(config)) or any(isinstance(o.form, Nested) for o in operands_of(config))
     return f"torch.compiler.disable({_function(config)})" if is_nested else _function(config)
 
 
@@ -188,17 +190,18 @@ def argument_names(config: Config) -> list[str]:
 
 
 def _operand(base: str, name: str, operand: Operand, high: int) -> str:
-    if operand.packed is not None:
-        return _packed(operand)
-    if operand.nested is not None:
+    form = operand.form
+    if isinstance(form, (Packed, Cell)):
+        return _packed(operand.shape, form)
+    if isinstance(form, Nested):
         dtype = "" if operand.dtype == OWN else f", dtype=torch.{operand.dtype}"
-        return f"nested({', '.join(map(str, (operand.nested, *operand.shape[2:])))}{dtype})"
+        return f"nested({', '.join(map(str, (form.lengths, *operand.shape[2:])))}{dtype})"
+    if isinstance(form, Stored):
+        return _made(sparse_maker(name).__name__, [*astuple(form)], operand, OWN)
     if operand.dtype in QUANTIZED:
         dtype = "" if operand.dtype == QUANTIZED[0] else f", dtype=torch.{operand.dtype}"
         shape, then = _stored(operand)
         return f"quantized(normal({', '.join(map(str, shape))}){dtype}){then}"
-    if operand.stored is not None:
-        return _made(sparse_maker(name).__name__, [*astuple(operand.stored)], operand, OWN)
     if operand.found is not None:
         return _finding(base, operand)
     if operand.dtype == "bool":
@@ -209,16 +212,14 @@ def _operand(base: str, name: str, operand: Operand, high: int) -> str:
     return _made("below", [high], operand, "int64")
 
 
-def _packed(operand: Operand) -> str:
-    packed, shape = operand.packed, ", ".join(map(str, operand.shape))
-    assert packed is not None
-    bias = "" if packed.bias else ", bias=False"
+def _packed(shape: tuple[int, ...], packed: Packed | Cell) -> str:
+    sizes, bias = ", ".join(map(str, shape)), "" if packed.bias else ", bias=False"
     if isinstance(packed, Cell):
-        return f"packed_cell({operand.shape[0]}, {operand.shape[1] - packed.hidden}, {packed.hidden}{bias})"
+        return f"packed_cell({shape[0]}, {shape[1] - packed.hidden}, {packed.hidden}{bias})"
     if not packed.stride:
-        return f"packed_linear({shape}{bias})"
+        return f"packed_linear({sizes}{bias})"
     groups = f", groups={packed.groups}" if packed.groups > 1 else ""
-    return f"packed_conv({shape}, stride={packed.stride}, padding={packed.padding}{groups}{bias})"
+    return f"packed_conv({sizes}, stride={packed.stride}, padding={packed.padding}{groups}{bias})"
 
 
 def _finding(base: str, operand: Operand) -> str:

@@ -15,6 +15,8 @@ from statsnet.blocks.base import Config
 from statsnet.blocks.operator_call import OF_MEMORY, OWN, name_of, operands_of, torch_arguments
 from statsnet.blocks.operator_source import SPELLINGS, function_source
 from statsnet.signatures.categories import base_name
+from statsnet.signatures.nested import Nested
+from statsnet.signatures.quantized import Cell, Packed
 from statsnet.workloads.torch_operators import overload
 
 NAMESPACE = {"torch": torch, "F": F, "math": math}
@@ -40,7 +42,7 @@ def function_of(config: Config) -> Callable[..., Any]:
 
 def meta_operands(config: Config) -> list[Tensor]:
     """The operands without values. Raises TypeError for packed parameters and nested tensors."""
-    if any(o.packed or o.nested for o in operands_of(config)):
+    if any(isinstance(o.form, Packed | Cell | Nested) for o in operands_of(config)):
         raise TypeError("these have values")
     return [
         torch.empty_strided(o.shape, o.strides, dtype=dtype_of(o.dtype), device="meta") for o in operands_of(config)

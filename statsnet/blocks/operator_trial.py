@@ -128,8 +128,8 @@ def results_without_values(config: Config) -> list[torch.Tensor] | None:
     them."""
     first, *others = operands_of(config)
     for weight in others:
-        if isinstance(weight.packed, Packed):
-            shape = weight.packed.output(first.shape, weight.shape)
+        if isinstance(weight.form, Packed):
+            shape = weight.form.output(first.shape, weight.shape)
             dtype = torch.uint8 if first.dtype in QUANTIZED else torch.float32
             return None if shape is None else [torch.empty(shape, dtype=dtype, device="meta")]
     try:

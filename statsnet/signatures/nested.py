@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 MOST_ROWS = 10_000
@@ -11,6 +12,28 @@ MOST_ROWS = 10_000
 OF_OTHER_AXIS = 2
 """The squares of lengths add up to the longest times all of them at most; in a file with rounded numbers, to somewhat
 more. If they are so many times as much, they are lengths of another axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """Lengths of the rows."""
+
+    lengths: tuple[int, ...]
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether a nested tensor of such rows has this shape, that of its longest rows."""
+        whole = all(isinstance(n, int) and n >= 0 for n in self.lengths) and 0 < len(self.lengths) <= MOST_ROWS
+        return whole and shape[:2] == (len(self.lengths), max(self.lengths))
+
+    def elements(self, shape: tuple[int, ...]) -> int:
+        """How many numbers a nested tensor of this shape stores."""
+        return sum(self.lengths) * math.prod(shape[2:])
+
+    def resized(self, rows: int, longest: int) -> Nested:
+        """So many rows, the longest of them so long, the others spread over the given ones."""
+        factor, others = longest / max(1, *self.lengths), sorted(self.lengths)[:-1] or self.lengths
+        kept = [others[(2 * i + 1) * len(others) // (2 * rows - 2)] for i in range(rows - 1)]
+        return Nested((longest, *(max(1, round(n * factor)) for n in kept)))
 
 
 def is_nested(encoded: dict[str, Any]) -> bool:
@@ -56,10 +79,3 @@ def _with_sum(lengths: list[int], wanted: int, longest: int) -> list[int]:
             if not gap:
                 break
     return lengths
-
-
-def resized_lengths(lengths: tuple[int, ...], rows: int, longest: int) -> tuple[int, ...]:
-    """So many rows, the longest of them so long, the others spread over the given ones."""
-    factor, others = longest / max(1, *lengths), sorted(lengths)[:-1] or lengths
-    kept = [others[(2 * i + 1) * len(others) // (2 * rows - 2)] for i in range(rows - 1)]
-    return (longest, *(max(1, round(n * factor)) for n in kept))

@@ -22,9 +22,10 @@ class Stored:
     def elements(self) -> int:
         return self.count * max(1, self.high * self.wide)
 
-    def tiles(self, shape: tuple[int, ...]) -> bool:
+    def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether so many such blocks can stand in a matrix of this shape."""
-        if len(shape) != 2 or (self.high == 0) != (self.wide == 0):
+        whole = all(isinstance(n, int) and n >= 0 for n in (self.count, self.high, self.wide))
+        if not whole or len(shape) != 2 or (self.high == 0) != (self.wide == 0):
             return False
         high, wide = max(1, self.high), max(1, self.wide)
         fits = shape[0] % high == 0 and shape[1] % wide == 0
@@ -48,11 +49,11 @@ def stored_of(encoded: dict[str, Any], argument: str) -> Stored | None:
     if elements == count:
         form = 0 if index_bytes == 2 * 8 * count else 1
         found = Stored(count, form, form)
-        return found if found.tiles(shape) else None
+        return found if found.fits(shape) else None
     lengths = shape[::-1] if argument == BY_COLUMNS else shape
     for size in (8, 4):
         blocks = _blocks(lengths, count, elements, index_bytes // size - count - 1)
-        if blocks is not None and blocks.tiles(lengths):
+        if blocks is not None and blocks.fits(lengths):
             return Stored(count, blocks.wide, blocks.high) if argument == BY_COLUMNS else blocks
     return None
 

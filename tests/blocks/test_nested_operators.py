@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from statsnet.blocks.operator_call import operands_of
-from statsnet.signatures.nested import lengths_of, resized_lengths
+from statsnet.signatures.nested import Nested, lengths_of
 from tests.support.operator_calls import KIND, call_of, config_of, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -35,8 +35,8 @@ def test_a_block_has_rows_as_long_and_a_smaller_one_fewer() -> None:
     assert ran.args[0]["squares"] == pytest.approx(call.args[0]["squares"], rel=0.1)
     smaller = KIND.scaled(config, 2)
     assert smaller is not None
-    x = next(o for o in operands_of(smaller) if o.nested)
-    assert len(x.nested or ()) == 3 and max(x.nested or ()) == 20
+    (nested,) = (o.form for o in operands_of(smaller) if isinstance(o.form, Nested))
+    assert len(nested.lengths) == 3 and max(nested.lengths) == 20
     run(smaller, ENCODER)
 
 
@@ -45,12 +45,12 @@ def test_a_spec_can_hold_no_rows_of_another_tensor(rows: tuple[int, ...]) -> Non
     config = config_of(call_of(encoder, ENCODER))
     (dtype, shape, strides, _), *others = config["operands"]
     with pytest.raises(ValueError, match="an operand is no tensor"):
-        operands_of({**config, "operands": ((dtype, shape, strides, ("nested", *rows)), *others)})
+        operands_of({**config, "operands": ((dtype, shape, strides, ("nested", rows)), *others)})
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=20), st.integers(1, 40), st.integers(1, 100))
 def test_other_rows_are_spread_over_the_given_ones(lengths: list[int], rows: int, longest: int) -> None:
-    made = resized_lengths(tuple(lengths), rows, longest)
+    made = Nested(tuple(lengths)).resized(rows, longest).lengths
     assert (len(made), max(made)) == (rows, longest)
     if max(lengths) == longest and rows >= len(lengths) and rows % len(lengths) == 0:
         assert set(made) <= set(lengths)

@@ -55,7 +55,7 @@ def test_a_spec_can_hold_no_sparse_matrix_that_torch_would_read_past() -> None:
         {**config, "operator": ("add", "Tensor")},
         *(
             {**config, "operands": (dense, (dtype, shape, strides, ("stored", *s)))}
-            for s in ((9, 5, 5), (9, 0, 1), (2305, 1, 1))
+            for s in ((9, 5, 5), (9, 0, 1), (2305, 1, 1), (1.5, 1, 1), (9, -1, -1), (9, 1))
         ),
         {**config, "operands": (dense, (dtype, (48, 48, 1), strides, stored))},
     ]

@@ -57,8 +57,8 @@ def test_towers_that_keep_their_dtype_are_handed_it_under_autocast(mode: str, lo
 @pytest.mark.parametrize("mode", MODES)
 def test_what_does_not_run_inside_of_autocast_runs_outside(mode: str, load: Any) -> None:
     """A fused layer on sequences of different lengths, whether or not it is handed float32; and a quantised one."""
-    width, square, one = (8,), ("own", (8, 8), ()), ("own", (8,), ())
-    x = ("own", (2, 5, *width), (), ("nested", 5, 3))
+    square, one = ("own", (8, 8), ()), ("own", (8,), ())
+    x = ("own", (2, 5, 8), (), ("nested", (5, 3)))
     weights = (("own", (24, 8), ()), ("own", (24,), ()), square, one, *(one,) * 4, square, one, square, one)
     placed = iter(range(1, 13))
     arguments = (

@@ -165,7 +165,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         },
         {
             "operator": ("to_padded_tensor", "default"), "spelling": "aten",
-            "operands": (("own", (16, 8, 4), (), ("nested", *(8,) * 16)),),
+            "operands": (("own", (16, 8, 4), (), ("nested", (8,) * 16)),),
             "arguments": (("operand", 0), ("number", 0.0), ("usual",)), "output": -1,
         },
     ],
