@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -52,6 +51,11 @@ LARGE_S, LARGEST_OF_SHORT = {"inference": 4e-3, "training": 12e-3}, 1 / 3
 the call and the reordering of maps and weights take a large part. In training a block has three convolutions: its own,
 its input's gradient and its weights' gradient."""
 
+OF_ONE_OPERATOR = 1 / 2
+"""One block may always take this share of what the target's most expensive operator takes. Where nearly all of a step
+is one operator, such as a fused encoder layer, no other block can outweigh its quirks; and small ones read all of its
+weights for a sequence or two."""
+
 NEAREST = 3
 """The first sizes of every motif come before any further sizes: the program needs something of each kernel class more
 than a finer choice of some."""
@@ -59,8 +63,8 @@ than a finer choice of some."""
 MOST_OF_KIND = 1.25
 """On GPUs, a motif comes in its own size alone if one of it takes at most this many times its kind's share."""
 
-LARGER = 1 / 4
-"""One more of SIZES, if a block may take that much."""
+LARGER = (2 / 5, 1 / 4)
+"""More SIZES, where a block may take that much."""
 
 LIMIT = 360
 """Most candidates, unless somebody asks for another number."""
@@ -98,14 +102,46 @@ class Candidate:
         return {"kind": self.kind, "config": self.config, "optimizer": self.optimizer}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A step of `budget_s` seconds. `one_operator` is the share of the target's time that its most expensive operator
+    takes."""
+
+    budget_s: float
+    mode: str
+    one_operator: float = 0.0
+
+    @classmethod
+    def of(cls, target: Target, budget_s: float) -> Room:
+        one_operator = max((c.time_share for c in target.clusters), default=0.0)
+        return cls(budget_s=budget_s, mode=target.mode, one_operator=one_operator)
+
+    def largest_share(self, kind: str = "") -> float:
+        """The share of the step that one block may take. Recurrent layers may take more: all steps share the weights,
+        so that splitting a layer would double them."""
+        if kind == "recurrent":
+            return LARGEST_OF_SHORT
+        of_short = min(LARGE_S[self.mode] / self.budget_s, LARGEST_OF_SHORT)
+        return max(LARGEST_SHARE, of_short, OF_ONE_OPERATOR * self.one_operator)
+
+    def longest_s(self, kind: str) -> float:
+        """Seconds that one block may take."""
+        return self.largest_share(kind) * self.budget_s
+
+    def usual_sizes(self, kind: str) -> tuple[float, ...]:
+        """Wanted times of candidates as shares of the step."""
+        return (*(z for z in LARGER if z <= self.largest_share(kind)), *SIZES)
+
+
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes: bool = False) -> list[Candidate]:
     """Candidates for a target, the most promising first: of each motif, the most expensive first, the NEAREST sizes to
     its own share of the time; then their other sizes. With `own_sizes`, its own size comes first, or the largest ones
     if that is too long. The target's times must have been measured on the machine that makes the proxy."""
     nearest, others = [], []
     keys: set[str] = set()
-    for source, share, of_source in by_source(target, budget_s=budget_s):
-        first, rest = _nearest_first(source, share, of_source, budget_s, target.mode, own_sizes)
+    room = Room.of(target, budget_s)
+    for source, share in by_importance(sources(target)):
+        first, rest = _nearest_first(source, share, _of_source(source, share, room), room, own_sizes)
         nearest += first
         others += rest
         keys.update(c.key for c in first)
@@ -118,20 +154,19 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
     return list(chosen.values())
 
 
-def nearest_sizes(source: Source, budget_s: float, mode: str, *, own_sizes: bool) -> list[Candidate]:
+def nearest_sizes(source: Source, room: Room, *, own_sizes: bool) -> list[Candidate]:
     """A source's candidates that come first."""
-    of_source = _of_source(source, source.share, budget_s, mode)
-    return _nearest_first(source, source.share, of_source, budget_s, mode, own_sizes)[0]
+    of_source = _of_source(source, source.share, room)
+    return _nearest_first(source, source.share, of_source, room, own_sizes)[0]
 
 
 def _nearest_first(
-    source: Source, share: float, of_source: list[Candidate], budget_s: float, mode: str, own_sizes: bool
+    source: Source, share: float, of_source: list[Candidate], room: Room, own_sizes: bool
 ) -> tuple[list[Candidate], list[Candidate]]:
     """The candidates of a source that come first, and the others."""
     if own_sizes:
-        longest_s = largest_share(budget_s, mode, source.kind) * budget_s
-        return _own_size_first(source, of_source, share * budget_s, longest_s)
-    by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))
+        return _own_size_first(source, of_source, share * room.budget_s, room.longest_s(source.kind))
+    by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * room.budget_s))))
     return by_distance[:NEAREST], by_distance[NEAREST:]
 
 
@@ -150,45 +185,28 @@ def _own_size_first(
     return first, [c for c in ordered if c not in first]
 
 
-def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, float, list[Candidate]]]:
-    """Each motif, its (or its family's) share of the time, and its candidates; the most expensive first."""
-    for source, share in by_importance(sources(target)):
-        yield source, share, _of_source(source, share, budget_s, target.mode)
-
-
-def _of_source(source: Source, share: float, budget_s: float, mode: str) -> list[Candidate]:
+def _of_source(source: Source, share: float, room: Room) -> list[Candidate]:
     """None where the kind's rules fail on the motif's sizes: something of another size may stand for it."""
     try:
-        return _sizes(source, share, _wanted(source, share, budget_s, mode), budget_s, mode)
+        return _sizes(source, share, _wanted(source, share, room), room)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         return []
 
 
-def largest_share(budget_s: float, mode: str, kind: str = "") -> float:
-    """The share of a budget that one block may take. Recurrent layers may take more: all steps share the weights, so
-    that splitting a layer would double them."""
-    if kind == "recurrent":
-        return LARGEST_OF_SHORT
-    return max(LARGEST_SHARE, min(LARGE_S[mode] / budget_s, LARGEST_OF_SHORT))
-
-
-def _usual(budget_s: float, mode: str, kind: str) -> tuple[float, ...]:
-    return (LARGER, *SIZES) if largest_share(budget_s, mode, kind) >= LARGER else SIZES
-
-
-def _wanted(source: Source, share: float, budget_s: float, mode: str) -> tuple[float, ...]:
+def _wanted(source: Source, share: float, room: Room) -> tuple[float, ...]:
     """Wanted times of a source's candidates as shares of the budget; `share` is its (or its family's) of the target."""
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
-    usual = _usual(budget_s, mode, source.kind)
+    usual = room.usual_sizes(source.kind)
     return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
-def _sizes(source: Source, share: float, sizes: tuple[float, ...], budget_s: float, mode: str) -> list[Candidate]:
+def _sizes(source: Source, share: float, sizes: tuple[float, ...], room: Room) -> list[Candidate]:
     """Candidates with estimated times nearest to `sizes` (shares of the budget), and the motif itself if it fits. Its
     time ÷ its estimate holds for all: a GPU is thousands of times as fast as a core or two, and a random number or a
     function on transposed operands takes tens of times as long as its bytes."""
     kind, family = KINDS[source.kind], source.family
+    budget_s, mode = room.budget_s, room.mode
     alone = source.kind == "parameters"
     block_s, optimizer_s = estimate_s(source.kind, source.config, training=alone, optimizer=source.optimizer)
     machine = source.time_s / (optimizer_s if alone else block_s)
@@ -217,12 +235,12 @@ def _sizes(source: Source, share: float, sizes: tuple[float, ...], budget_s: flo
             sized.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < sizes[-1] / 4 * budget_s:
                 break  # smaller ones are too short to be of use
-    usual = _usual(budget_s, mode, source.kind)
+    usual = room.usual_sizes(source.kind)
     chosen = [_nearest(sized, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS and (source.kind, mode) != ("recurrent", "inference"):
         chosen += [_nearest(sized, size * budget_s, PENALTIES[1]) for size in sizes if size in usual[:COARSE]]
     original = next((c for _, _, c in sized if c.scale == 1.0), None)
-    if original is not None and original.time_s <= largest_share(budget_s, mode, source.kind) * budget_s:
+    if original is not None and original.time_s <= room.longest_s(source.kind):
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
         chosen = [*(c for c in chosen if c is not nearest or sizes != usual), original]
     return list({c.key: c for c in chosen}.values())
