@@ -11,16 +11,16 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_times import Wait, in_bare_step, mean_waits
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline
-from statsnet.signatures.statistics import faster_half
+from statsnet.signatures.statistics import faster_half, undisturbed_s
 
 
 @dataclass(slots=True, kw_only=True)
 class StepTrace:
-    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds, `step_latency_s`
-    the faster half of `all_steps_s`. `on_device` are the kernels of one of those steps on a GPU, in order, each with
-    the index of its call in `calls` (None: no call launched it). `unmatched_calls` were found in no profiled step;
-    `recording_s` is what recording events added to each profiled step, and was taken off. For a step that runs as a
-    whole, unknown values are None. `waits` are its collectives."""
+    """`calls` carry their undisturbed times over the profiled steps; latencies are raw samples in seconds,
+    `step_latency_s` the faster half of `all_steps_s`. `on_device` are the kernels of one of those steps on a GPU, in
+    order, each with the index of its call in `calls` (None: no call launched it). `unmatched_calls` were found in no
+    profiled step; `recording_s` is what recording events added to each profiled step, and was taken off. For a step
+    that runs as a whole, unknown values are None. `waits` are its collectives."""
 
     device: str
     calls: list[OpCall]
@@ -66,11 +66,12 @@ def joined_trace(
     overhead_s: float,
 ) -> StepTrace:
     """The captured calls with their times, from bare and profiled steps in turn. The step's time comes from the faster
-    half of the bare steps, operators' times from that of the profiled ones, because disturbances only add time."""
+    half of the bare steps, because disturbances only add time; operators' shares from the faster half of each one's
+    times, and all of their time from that of the profiled steps."""
     slowest_s = max(faster_half([line.step_s for line in timelines]))
     quiet = [line for line in timelines if line.step_s <= slowest_s]
     undisturbed_s = faster_half(bare)
-    _fill_times(calls, quiet)
+    _fill_times(calls, timelines, median(line.operators_s for line in quiet))
     kernels = timelines[-1].op_kernels
     framework_s = min(median(t.framework_s for t in quiet), median(undisturbed_s))
     idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
@@ -123,13 +124,17 @@ def _idle_s(bare: list[float], quiet: list[Timeline]) -> float:
 
 
 def unexplained_share(bare: Sequence[float], operators_s: float, rest_s: float) -> float:
-    """|bare step − (operators + framework + idle)| ÷ bare step, of the times that are given: each operator's median.
-    Where others disturb one operator in one step and another in the next, these are less than the median step."""
+    """|bare step − (operators + framework + idle)| ÷ bare step, of the times that are given."""
     step_s = median(bare)
     return abs(step_s - operators_s - rest_s) / step_s
 
 
-def _fill_times(calls: list[OpCall], timelines: list[Timeline]) -> None:
+def _fill_times(calls: list[OpCall], timelines: list[Timeline], in_all_s: float) -> None:
+    """Each call's undisturbed time, made longer by one factor for all, so that they take so long together: of many
+    times, each at its best, the sum is less than any step."""
     for index, call in enumerate(calls):
         samples = [t for line in timelines if (t := line.op_time_s[index]) is not None]
-        call.time_s = 0.0 if call.metadata else median(samples) if samples else None
+        call.time_s = 0.0 if call.metadata else undisturbed_s(samples) if samples else None
+    if (sum_s := _op_time_s(calls)) > 0:
+        for call in calls:
+            call.time_s = None if call.time_s is None else call.time_s * in_all_s / sum_s

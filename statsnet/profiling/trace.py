@@ -66,7 +66,7 @@ def trace_step(
     """Warm up, capture one step, then bare and profiled steps in turn.
 
     At least `repeats` of each, or FEWEST that agree, and more until they have run for `min_time_s` together, or the
-    step's time is known to PRECISE. Long steps on a CPU to which recording adds little are both at once. Steps take
+    times of both are known to PRECISE. Long steps on a CPU to which recording adds little are both at once. Steps take
     the input numbers in `inputs` in turn. These inputs must have the same shapes, so that the calls correspond one by
     one, but may hold different indices, so that an embedding's rows are not still cached from the step before;
     `prepare` makes one ready, outside of the steps' times. The captured step runs inside `while_capturing()`, which may
@@ -162,14 +162,20 @@ def _in_pairs(
     bare: list[float] = []
     timelines: list[Timeline] = []
     begin = time.perf_counter()
+    profiled: list[float] = []
     while agreed(
-        (len(bare) < fewest and not agree(bare))
-        or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS and precision(bare) > PRECISE)
+        (len(bare) < fewest and not (agree(bare) and agree(profiled)))
+        or (
+            time.perf_counter() - begin < min_time_s
+            and len(bare) < MOST_REPEATS
+            and max(precision(bare), precision(profiled)) > PRECISE
+        )
     ):
         between()
         bare_s, timeline = quiet_machine.measure(both) if quiet_machine else both()
         bare.append(bare_s)
         timelines.append(timeline)
+        profiled.append(timeline.step_s)
         report("measuring", 0.3 + 0.7 * len(bare) / max(fewest, 1))
     return bare, timelines
 

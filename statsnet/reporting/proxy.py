@@ -149,9 +149,8 @@ def _remarks(fit: Fit) -> Iterator[str]:
         )
     if stored := fit.stored_members:
         yield (
-            "Not timed again, since their models or operators could not be run, do other work now, or took "
-            "less than half or more than twice as long: their times are those of their signatures: "
-            f"{', '.join(stored)}."
+            "Not timed again, so that their times are those of their signatures (their models or operators could not "
+            f"be run, or do other work now; 'statsnet synthesize' said which): {', '.join(stored)}."
         )
 
 

@@ -20,12 +20,12 @@ from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.statistics import agree
+from statsnet.signatures.statistics import agree, undisturbed_s
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places
 from statsnet.synthesis.single_block import SEGMENTS, SingleBlock, run_in_turn, segment_name
 
 PASSES = 5
-"""Each block's operators have the median of at most so many times: fewer if the first passes agree."""
+"""Each block's operators are timed at most so often: less if the first passes agree."""
 
 BETWEEN_LOOKS = 2
 """So many passes come between two looks at the reference network. Neighbours come and go within seconds."""
@@ -111,11 +111,11 @@ class _Step:
         indices = [i for i, call in enumerate(self.calls) if call.segment == segment]
         for i in indices:
             samples = [time_s for line in self.timelines if (time_s := line.op_time_s[i]) is not None]
-            self.calls[i].time_s = median(samples) if samples else 0.0
+            self.calls[i].time_s = undisturbed_s(samples) if samples else 0.0
         part, rows = part_and_places([(self.calls[i], self._implementation(i)) for i in indices], 0.0)
         between_s = [self._between_s(line, segment, indices) for line in self.timelines]
         found = {i: row for i, row in zip(indices, rows, strict=True) if row is not None}
-        return replace(part, framework_s=max(median(between_s), 0.0)), found
+        return replace(part, framework_s=max(undisturbed_s(between_s), 0.0)), found
 
     def _implementation(self, i: int) -> str:
         if self.device.startswith("cuda"):

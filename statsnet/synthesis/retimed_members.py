@@ -63,8 +63,8 @@ class RetimedMembers:
 
         A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
         are of another speed. It changes much alike for members of one domain. So with many members only some of
-        each domain are timed, and the others' times change as theirs did. A member is left out if it cannot be timed,
-        or if its model does other work than its signature says.
+        each domain are timed, and the others' times change as theirs did. A member is left out, and a note says why, if
+        it cannot be timed, or if its model does other work than its signature says.
         """
         named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
         apart = {m.name: again for m in named if not at_hand(m.signature) and (again := self._pace_of(m))}
@@ -101,8 +101,14 @@ class RetimedMembers:
         factors: dict[str, float] = {}
         for member in chosen:
             times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
-            if times_s and 1 / MOST_DRIFT < (factor := median(times_s) / member.latency_s) < MOST_DRIFT:
+            if not times_s:
+                continue
+            factor = median(times_s) / member.latency_s
+            if 1 / MOST_DRIFT < factor < MOST_DRIFT:
                 factors[member.name] = factor
+            else:
+                takes = f"its step takes {factor:.2g} times as long as when it was profiled"
+                self._tell_left_out(member.name, f"{takes}, so its model does other work now. Profile it again")
         if not factors:
             return {}
         timed = {m.name for m in chosen}
@@ -142,10 +148,14 @@ class RetimedMembers:
                 if member.name not in failed and in_time:
                     try:
                         steps[member.name].append(self._time_once(self._timing(member, run, len(due), folder), stage))
-                    except NOT_MEASURED:
+                    except NOT_MEASURED as error:
                         failed.add(member.name)
+                        self._tell_left_out(member.name, ": ".join(filter(None, (error.message, error.cause))))
                 self.setup.stages.advance(1 / len(repeated))
         return steps
+
+    def _tell_left_out(self, member: str, why: str) -> None:
+        self.setup.note(f"{member} is not timed again, and keeps the times of its signature: {why}")
 
     def _retimed_s(self) -> float:
         return min(self.setup.effort.retimed_s, DEADLINE_SHARE * self.setup.deadline.left_s)

@@ -178,7 +178,9 @@ def test_a_large_model_leaves_time_for_others(
 def test_what_cannot_be_timed_keeps_its_times(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that there is not enough memory for, and another version."""
+    """One that there is not enough memory for, and another version. A note says which."""
+    said: list[str] = []
+    bench = with_setup(bench, note=said.append)
     ours = target_of_mix(mix_of(profile))
     outcomes: list[Callable[[], TimedStep]] = []
     play(monkeypatch, benches, lambda _: outcomes.pop()())
@@ -189,11 +191,13 @@ def test_what_cannot_be_timed_keeps_its_times(
 
     outcomes.append(without_memory)
     assert bench.retime_members(ours, {"m0"}, SPEED) == {}
+    assert said.pop() == "m0 is not timed again, and keeps the times of its signature: not enough memory"
     for factor in (0.3, 3.0):
         step = beside_a_reference_network(factor * profile.measurements[0].latency_s)
         outcomes += [lambda step=step: step] * retimed_members.RETIMED_PROCESSES  # type: ignore[misc]
         assert with_fresh_cache(bench, time.time_ns()).retime_members(ours, {"m0"}, SPEED) == {}
-    assert outcomes == []
+        assert f"takes {factor:g} times as long" in said.pop()
+    assert outcomes == [] and said == []
 
 
 @pytest.mark.parametrize("fresh", [None, 0])
