@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from statsnet.profiling.step_trace import StepTrace, joined_trace
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.unseen import WITHOUT_HIGHER_ORDER, check_collectives, look_for_unseen
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.statistics import FEWEST, agree
+from statsnet.signatures.statistics import FEWEST, agree, faster_half
 from statsnet.workloads import Successive
 
 StepFunction = Callable[[int], Any]
@@ -34,6 +35,12 @@ MOST_WARMUPS = 40
 MOST_REPEATS = 60
 PRECISE = 0.01
 """A step is repeated no more once its median is known to this share (half the width of the 95 % interval)."""
+
+DISTURBED = 0.15
+"""If the faster half of the profiled steps, less what recording took, differs by this share from that of the bare ones,
+others ran meanwhile, and the steps may take TWICE their time."""
+
+TWICE = 2.0
 
 MANY_CALLS = 10_000
 """Steps of this many calls need FEWEST repetitions only: each call makes several events, and reading 100,000 events
@@ -117,7 +124,7 @@ def trace_step(
         is_long=agreed(warmup_s[-1] > LONG_STEP_S),
     )
     fewest = min(repeats, FEWEST) if len(calls) > MANY_CALLS else repeats
-    bare, timelines = _in_pairs(pair.measure, device, fewest, min_time_s, between, report)
+    bare, timelines = _in_pairs(pair, device, fewest, min_time_s, between, report)
     if alike:
         alike.look_again(timelines)
     return joined_trace(device, calls, warmup_s, bare, timelines, overhead_s)
@@ -138,19 +145,22 @@ class _Pair:
     def measure(self) -> tuple[float, Timeline]:
         if self.are_alike:
             line = self.profile(self.overhead_s)
-            return line.step_s - self.overhead_s * line.events, line
+            return self.own_s(line), line
         if not self.is_long:
             _recover(self.run)
         bare_s, line = self.run(), self.profile(self.overhead_s)
         if self.is_long and self.on_cpu and alone():
-            recording_s = self.overhead_s * line.events
-            is_near = abs(line.step_s - recording_s - bare_s) < ALIKE * bare_s
-            self.are_alike = is_near and recording_s < LITTLE * line.step_s
+            is_near = abs(self.own_s(line) - bare_s) < ALIKE * bare_s
+            self.are_alike = is_near and line.step_s - self.own_s(line) < LITTLE * line.step_s
         return bare_s, line
+
+    def own_s(self, line: Timeline) -> float:
+        """Seconds of a profiled step without those that recording took."""
+        return line.step_s - self.overhead_s * line.events
 
 
 def _in_pairs(
-    both: Callable[[], tuple[float, Timeline]],
+    pair: _Pair,
     device: str,
     fewest: int,
     min_time_s: float,
@@ -163,19 +173,23 @@ def _in_pairs(
     timelines: list[Timeline] = []
     begin = time.perf_counter()
     profiled: list[float] = []
-    while agreed(
-        (len(bare) < fewest and not (agree(bare) and agree(profiled)))
-        or (
-            time.perf_counter() - begin < min_time_s
-            and len(bare) < MOST_REPEATS
-            and max(precision(bare), precision(profiled)) > PRECISE
-        )
-    ):
+
+    def are_enough() -> bool:
+        if len(bare) < fewest:
+            return agree(bare) and agree(profiled)
+        time_s = time.perf_counter() - begin
+        if time_s >= TWICE * min_time_s or len(bare) >= MOST_REPEATS:
+            return True
+        if device == "cpu" and abs(fmean(faster_half(profiled)) / fmean(faster_half(bare)) - 1) > DISTURBED:
+            return False
+        return time_s >= min_time_s or max(precision(bare), precision(profiled)) <= PRECISE
+
+    while agreed(not are_enough()):
         between()
-        bare_s, timeline = quiet_machine.measure(both) if quiet_machine else both()
+        bare_s, timeline = quiet_machine.measure(pair.measure) if quiet_machine else pair.measure()
         bare.append(bare_s)
         timelines.append(timeline)
-        profiled.append(timeline.step_s)
+        profiled.append(pair.own_s(timeline))
         report("measuring", 0.3 + 0.7 * len(bare) / max(fewest, 1))
     return bare, timelines
 
