@@ -2,11 +2,11 @@
 
     python benchmarks/diagnostics/few_steps.py WORKLOAD [--mode MODE] [--steps 24] [--processes 3] [--few 3,5,8]
 
-WORKLOAD is a name, or FILE.py:factory. In each process its step is profiled so many times. Rows: so many steps that
-follow one another. Columns: an operator's time is its median over the faster half of the steps; or the mean of the
-faster half of its own times, as signatures have it. Cells: by how many percentage points shares of kernel classes miss
-those of all steps of the process, on average over all begins and processes, and the 90th percentile. The last row: by
-how much the processes differ. Run nothing else meanwhile.
+WORKLOAD is a name, or FILE.py:factory. In each process its step is profiled so many times, on one input. Rows: so many
+steps that follow one another. Columns: an operator's time is its median over the faster half of the steps; or the mean
+of the faster half of its own times, as signatures have it. Cells: by how many percentage points shares of kernel
+classes miss those by each operator's median over all steps of another process, on average over all begins and pairs of
+processes, and the 90th percentile. The last row has all steps of a process. Run nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -14,103 +14,61 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from statistics import fmean
 
 import numpy as np
 
 from benchmarks.console import markdown_table, parser, report, start
+from benchmarks.diagnostics.profiled_steps import ProfiledSteps, ProfileSteps
 from statsnet.measure.process import run
-from statsnet.measure.quiet_machine import QuietMachine
-from statsnet.measure.task import Context, Task
 from statsnet.measure.timing_tasks import Model
-from statsnet.profiling.capture import capture_step
-from statsnet.profiling.kernels import cpu_implementation
-from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.progress import Progress
 from statsnet.signatures.database import MODES
-from statsnet.signatures.statistics import faster_half, total_variation, undisturbed_s
-from statsnet.workloads import Successive, make_step
-
-WARMUP_STEPS = 3
+from statsnet.signatures.statistics import faster_half, total_variation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfiledSteps:
-    """`operators_s`: steps × operators. `names` are those of the operators and of what implements them."""
-
-    names: list[str]
-    operators_s: list[list[float]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileSteps(Task[ProfiledSteps]):
-    """Profiles the step of a workload so many times."""
-
-    model: Model
-    steps: int
-
-    def run(self, context: Context) -> ProfiledSteps:
-        built = self.model.build("cpu")
-        step = make_step(built, optimizer=self.model.optimizer)
-        turn = Successive(step, itertools.count(), step.prepare)
-        for _ in range(WARMUP_STEPS):
-            turn.both()
-        turn.prepare()
-        calls = capture_step(turn, device="cpu", phases=partial(setattr, step, "on_phase"))
-        overhead_s, machine = event_overhead_s(), QuietMachine()
-        lines = []
-        for number in range(self.steps + 1):  # the first one allocates what the others use
-            turn.prepare()
-            lines.append(machine.measure(partial(profile_step, turn, calls, device="cpu", event_overhead_s=overhead_s)))
-            context.report(Progress(stage="profiling steps", done=number / self.steps))
-        return ProfiledSteps(
-            names=[f"{call.op}|{cpu_implementation(call.kernels)}" for call in calls],
-            operators_s=[[time_s or 0.0 for time_s in line.op_time_s] for line in lines[1:]],
-        )
-
-
-def of_faster_steps(operators_s: np.ndarray) -> np.ndarray:
-    steps_s = operators_s.sum(axis=1)
+def of_faster_steps(steps_s: np.ndarray, operators_s: np.ndarray) -> np.ndarray:
     times_s: np.ndarray = np.median(operators_s[steps_s <= max(faster_half([*steps_s]))], axis=0)
     return times_s
 
 
-def of_faster_times(operators_s: np.ndarray) -> np.ndarray:
-    return np.array([undisturbed_s([*times_s]) for times_s in operators_s.T])
+def of_faster_times(steps_s: np.ndarray, operators_s: np.ndarray) -> np.ndarray:
+    return np.array([fmean(faster_half([*times_s])) for times_s in operators_s.T])
 
 
-WAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+def of_all(steps_s: np.ndarray, operators_s: np.ndarray) -> np.ndarray:
+    times_s: np.ndarray = np.median(operators_s, axis=0)
+    return times_s
+
+
+Way = Callable[[np.ndarray, np.ndarray], np.ndarray]
+WAYS: dict[str, Way] = {
     "faster half of the steps": of_faster_steps,
     "faster half of each operator's times": of_faster_times,
 }
 
 
-def points(way: Callable[[np.ndarray], np.ndarray], a: ProfiledSteps, some: slice, b: ProfiledSteps) -> float:
-    """By how much some steps of one process differ from all of another."""
-    few, many = (way(np.array(steps)) for steps in (a.operators_s[some], b.operators_s))
-    return 100 * total_variation(_classes(a.names, few), _classes(b.names, many))
+def points(way: Way, some: ProfiledSteps, part: slice, other: ProfiledSteps) -> float:
+    """By how much a part of the steps of one process differs from all of another."""
+    few = way(np.array(some.steps_s[part]), np.array(some.operators_s[part]))
+    many = of_all(np.array(other.steps_s), np.array(other.operators_s))
+    return 100 * total_variation(_sums(some.classes, few), _sums(other.classes, many))
 
 
-def _classes(names: Sequence[str], times_s: np.ndarray) -> dict[str, float]:
+def _sums(classes: Sequence[str], times_s: np.ndarray) -> dict[str, float]:
     sums: dict[str, float] = defaultdict(float)
-    for name, time_s in zip(names, times_s, strict=True):
+    for name, time_s in zip(classes, times_s, strict=True):
         sums[name] += float(time_s)
     return sums
 
 
 def table(processes: Sequence[ProfiledSteps], few: Sequence[int]) -> str:
+    pairs = list(itertools.permutations(processes, 2))
     rows = []
-    for count in few:
-        cells = []
-        for way in WAYS.values():
-            begins = [(p, i) for p in processes for i in range(len(p.operators_s) - count + 1)]
-            missed = [points(way, p, slice(i, i + count), p) for p, i in begins]
-            cells.append(f"{np.mean(missed):.1f} ({np.quantile(missed, 0.9):.1f})")
-        rows.append([str(count), *cells])
-    pairs = list(itertools.combinations(processes, 2))
-    between = [np.mean([points(way, a, slice(None), b) for a, b in pairs]) for way in WAYS.values()]
-    rows.append(["another process, all", *(f"{value:.1f}" for value in between)])
+    for count in [*few, len(processes[0].steps_s)]:
+        parts = [slice(i, i + count) for i in range(len(processes[0].steps_s) - count + 1)]
+        missed = [[points(way, a, part, b) for a, b in pairs for part in parts] for way in WAYS.values()]
+        rows.append([str(count), *(f"{np.mean(each):.1f} ({np.quantile(each, 0.9):.1f})" for each in missed)])
     return markdown_table(["steps", *WAYS], rows)
 
 

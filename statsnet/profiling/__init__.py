@@ -6,7 +6,7 @@ Every call in order
     capture, own_operators, encode, coarse_scalars, skew, denormals, kernels, kernel_log, higher_order
     unwatched_capture, unseen
 Times joined to the calls
-    timeline, joining, joined_traces, event_names, gpu_activity, hardware_counters
+    timeline, operator_times, joining, joined_traces, event_names, gpu_activity, hardware_counters
 Steps that differ, or run in one piece
     representatives, alike, beside_calls, varying, laps, draws, loop_steps, compiled_step
 What follows from the calls

@@ -10,13 +10,14 @@ from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_times import Wait, in_bare_step, mean_waits
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.operator_times import operator_times_s, quiet_steps
 from statsnet.profiling.timeline import Timeline
-from statsnet.signatures.statistics import faster_half, undisturbed_s
+from statsnet.signatures.statistics import faster_half
 
 
 @dataclass(slots=True, kw_only=True)
 class StepTrace:
-    """`calls` carry their undisturbed times over the profiled steps; latencies are raw samples in seconds,
+    """`calls` carry their times by the profiled steps; latencies are raw samples in seconds,
     `step_latency_s` the faster half of `all_steps_s`. `on_device` are the kernels of one of those steps on a GPU, in
     order, each with the index of its call in `calls` (None: no call launched it). `unmatched_calls` were found in no
     profiled step; `recording_s` is what recording events added to each profiled step, and was taken off. For a step
@@ -66,19 +67,18 @@ def joined_trace(
     overhead_s: float,
 ) -> StepTrace:
     """The captured calls with their times, from bare and profiled steps in turn. The step's time comes from the faster
-    half of the bare steps, because disturbances only add time; operators' shares from the faster half of each one's
-    times, and all of their time from that of the profiled steps."""
-    slowest_s = max(faster_half([line.step_s for line in timelines]))
-    quiet = [line for line in timelines if line.step_s <= slowest_s]
-    undisturbed_s = faster_half(bare)
-    _fill_times(calls, timelines, median(line.operators_s for line in quiet))
+    half of the bare steps, because disturbances only add time; operators' times: see operator_times.py."""
+    quiet, quiet_bare_s = quiet_steps(timelines), faster_half(bare)
+    waiting = {wait.call for line in timelines for wait in line.waits.each}
+    for call, time_s in zip(calls, operator_times_s(timelines, waiting), strict=True):
+        call.time_s = 0.0 if call.metadata else time_s
     kernels = timelines[-1].op_kernels
-    framework_s = min(median(t.framework_s for t in quiet), median(undisturbed_s))
-    idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
+    framework_s = min(median(t.framework_s for t in quiet), median(quiet_bare_s))
+    idle_s = _idle_s(quiet_bare_s, quiet) if device == "cuda" else 0.0
     waits = in_bare_step(
         mean_waits([line.waits.each for line in quiet]),
-        median(undisturbed_s),
-        fmean(_own_s(line, device, overhead_s) for line in quiet),
+        median(quiet_bare_s),
+        fmean(own_s(line, device, overhead_s) for line in quiet),
     )
     return StepTrace(
         device=device,
@@ -88,7 +88,7 @@ def joined_trace(
             for i, c in enumerate(calls)
         ],
         warmup_latency_s=warmup_s,
-        step_latency_s=undisturbed_s,
+        step_latency_s=quiet_bare_s,
         all_steps_s=bare,
         profiled_latency_s=[t.step_s for t in timelines],
         framework_time_s=framework_s,
@@ -96,16 +96,16 @@ def joined_trace(
         unmatched_calls=min(t.unmatched for t in timelines),
         recording_s=overhead_s * median(t.events for t in quiet),
         kernels_launched=sum(len(k) for k in kernels),
-        unexplained_share=unexplained_share(undisturbed_s, _op_time_s(calls), framework_s + idle_s),
+        unexplained_share=unexplained_share(quiet_bare_s, _op_time_s(calls), framework_s + idle_s),
         on_device=placed_kernels(timelines[-1]),
         waits=waits,
         pauses_s=0.0 if device == "cuda" or waits else min(t.pauses_s for t in timelines),
     )
 
 
-def _own_s(line: Timeline, device: str, overhead_s: float) -> float:
-    """A profiled step without its idle time or, on a CPU, without what recording took. The latter is an estimate, and
-    recording took nothing of the time in which the step waited."""
+def own_s(line: Timeline, device: str, overhead_s: float) -> float:
+    """Seconds of a profiled step without its idle time or, on a CPU, without what recording took. The latter is an
+    estimate, and recording took nothing of the time in which the step waited."""
     if device == "cuda":
         return line.step_s - line.idle_s
     return max(line.step_s - overhead_s * line.events, sum(wait.alone_s for wait in line.waits.each))
@@ -127,14 +127,3 @@ def unexplained_share(bare: Sequence[float], operators_s: float, rest_s: float) 
     """|bare step − (operators + framework + idle)| ÷ bare step, of the times that are given."""
     step_s = median(bare)
     return abs(step_s - operators_s - rest_s) / step_s
-
-
-def _fill_times(calls: list[OpCall], timelines: list[Timeline], in_all_s: float) -> None:
-    """Each call's undisturbed time, made longer by one factor for all, so that they take so long together: of many
-    times, each at its best, the sum is less than any step."""
-    for index, call in enumerate(calls):
-        samples = [t for line in timelines if (t := line.op_time_s[index]) is not None]
-        call.time_s = 0.0 if call.metadata else undisturbed_s(samples) if samples else None
-    if (sum_s := _op_time_s(calls)) > 0:
-        for call in calls:
-            call.time_s = None if call.time_s is None else call.time_s * in_all_s / sum_s

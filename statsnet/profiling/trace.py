@@ -20,7 +20,7 @@ from statsnet.profiling.alike import Alike
 from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
 from statsnet.profiling.distributed import agreed, alone, wait_for_others
 from statsnet.profiling.draws import draw_again
-from statsnet.profiling.step_trace import StepTrace, joined_trace
+from statsnet.profiling.step_trace import StepTrace, joined_trace, own_s
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.unseen import WITHOUT_HIGHER_ORDER, check_collectives, look_for_unseen
 from statsnet.signatures.categories import is_metadata
@@ -36,11 +36,9 @@ MOST_REPEATS = 60
 PRECISE = 0.01
 """A step is repeated no more once its median is known to this share (half the width of the 95 % interval)."""
 
-DISTURBED = 0.15
-"""If the faster half of the profiled steps, less what recording took, differs by this share from that of the bare ones,
-others ran meanwhile, and the steps may take TWICE their time."""
-
-TWICE = 2.0
+DISTURBED, LONGER = 1.15, 2.0
+"""If the faster half of the profiled steps, less what recording took, takes the first number of times as long as that
+of the bare ones, others ran meanwhile: then steps are repeated for up to the second number of times as long."""
 
 MANY_CALLS = 10_000
 """Steps of this many calls need FEWEST repetitions only: each call makes several events, and reading 100,000 events
@@ -73,12 +71,12 @@ def trace_step(
     """Warm up, capture one step, then bare and profiled steps in turn.
 
     At least `repeats` of each, or FEWEST that agree, and more until they have run for `min_time_s` together, or the
-    times of both are known to PRECISE. Long steps on a CPU to which recording adds little are both at once. Steps take
-    the input numbers in `inputs` in turn. These inputs must have the same shapes, so that the calls correspond one by
-    one, but may hold different indices, so that an embedding's rows are not still cached from the step before;
-    `prepare` makes one ready, outside of the steps' times. The captured step runs inside `while_capturing()`, which may
-    mark segments without disturbing the timed steps. `between` is called before each pair of a bare and a profiled
-    step.
+    times of both are known to PRECISE; for LONGER if the profiled ones are DISTURBED. Long steps on a CPU to which
+    recording adds little are both at once. Steps take the input numbers in `inputs` in turn. These inputs must have the
+    same shapes, so that the calls correspond one by one, but may hold different indices, so that an embedding's rows
+    are not still cached from the step before; `prepare` makes one ready, outside of the steps' times. The captured step
+    runs inside `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called
+    before each pair of a bare and a profiled step.
 
     If steps `may_vary`, as a user's may, raises StepsVary where they do, and MeasurementError where a part of a step
     cannot be seen (unseen.py); of several processes, for collectives alone.
@@ -145,18 +143,18 @@ class _Pair:
     def measure(self) -> tuple[float, Timeline]:
         if self.are_alike:
             line = self.profile(self.overhead_s)
-            return self.own_s(line), line
+            return self.own_step_s(line), line
         if not self.is_long:
             _recover(self.run)
         bare_s, line = self.run(), self.profile(self.overhead_s)
         if self.is_long and self.on_cpu and alone():
-            is_near = abs(self.own_s(line) - bare_s) < ALIKE * bare_s
-            self.are_alike = is_near and line.step_s - self.own_s(line) < LITTLE * line.step_s
+            own_step_s = self.own_step_s(line)
+            is_near = abs(own_step_s - bare_s) < ALIKE * bare_s
+            self.are_alike = is_near and line.step_s - own_step_s < LITTLE * line.step_s
         return bare_s, line
 
-    def own_s(self, line: Timeline) -> float:
-        """Seconds of a profiled step without those that recording took."""
-        return line.step_s - self.overhead_s * line.events
+    def own_step_s(self, line: Timeline) -> float:
+        return own_s(line, "cpu" if self.on_cpu else "cuda", self.overhead_s)
 
 
 def _in_pairs(
@@ -170,17 +168,17 @@ def _in_pairs(
     """Seconds of bare steps, and the profiled steps that followed them, until there are enough (see trace_step)."""
     quiet_machine = QuietMachine(device) if alone() else None
     bare: list[float] = []
+    profiled: list[float] = []
     timelines: list[Timeline] = []
     begin = time.perf_counter()
-    profiled: list[float] = []
 
     def are_enough() -> bool:
-        if len(bare) < fewest:
-            return agree(bare) and agree(profiled)
+        if len(bare) < fewest and not (agree(bare) and agree(profiled)):
+            return False
         time_s = time.perf_counter() - begin
-        if time_s >= TWICE * min_time_s or len(bare) >= MOST_REPEATS:
+        if time_s >= LONGER * min_time_s or len(bare) >= MOST_REPEATS:
             return True
-        if device == "cpu" and abs(fmean(faster_half(profiled)) / fmean(faster_half(bare)) - 1) > DISTURBED:
+        if pair.on_cpu and fmean(faster_half(profiled)) > DISTURBED * fmean(faster_half(bare)):
             return False
         return time_s >= min_time_s or max(precision(bare), precision(profiled)) <= PRECISE
 
@@ -189,7 +187,7 @@ def _in_pairs(
         bare_s, timeline = quiet_machine.measure(pair.measure) if quiet_machine else pair.measure()
         bare.append(bare_s)
         timelines.append(timeline)
-        profiled.append(pair.own_s(timeline))
+        profiled.append(pair.own_step_s(timeline))
         report("measuring", 0.3 + 0.7 * len(bare) / max(fewest, 1))
     return bare, timelines
 

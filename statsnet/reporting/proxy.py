@@ -148,10 +148,7 @@ def _remarks(fit: Fit) -> Iterator[str]:
             f"their times and power are those of a hot machine: {', '.join(throttled)}."
         )
     if stored := fit.stored_members:
-        yield (
-            "Not timed again, so that their times are those of their signatures (their models or operators could not "
-            f"be run, or do other work now; 'statsnet synthesize' said which): {', '.join(stored)}."
-        )
+        yield (f"Not timed again, so that their times are those of their signatures: {', '.join(stored)}.")
 
 
 def rate_table(characteristics: Sequence[Characteristic]) -> Table:

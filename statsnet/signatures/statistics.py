@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from statistics import fmean, quantiles
+from statistics import quantiles
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -89,12 +89,6 @@ def faster_half(times_s: Sequence[float]) -> list[float]:
     signature's `unexplained_share` reached 0.29 on a busy machine."""
     limit_s = sorted(times_s)[: max(2, (len(times_s) + 1) // 2)][-1]
     return [time_s for time_s in times_s if time_s <= limit_s]
-
-
-def undisturbed_s(times_s: Sequence[float]) -> float:
-    """The mean of the faster half of an operator's times, each of another step. What others do disturbs one operator in
-    one step and another in the next, so that few steps are undisturbed as a whole."""
-    return fmean(faster_half(times_s))
 
 
 FEWEST, ALIKE = 3, 0.02

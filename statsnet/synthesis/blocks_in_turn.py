@@ -18,14 +18,15 @@ from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.motifs import mark_fused
+from statsnet.profiling.operator_times import operator_times_s
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.statistics import agree, undisturbed_s
+from statsnet.signatures.statistics import agree
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places
 from statsnet.synthesis.single_block import SEGMENTS, SingleBlock, run_in_turn, segment_name
 
 PASSES = 5
-"""Each block's operators are timed at most so often: less if the first passes agree."""
+"""Each block's operators are timed at most so many times, fewer if the first passes agree."""
 
 BETWEEN_LOOKS = 2
 """So many passes come between two looks at the reference network. Neighbours come and go within seconds."""
@@ -71,6 +72,8 @@ class BlocksInTurn:
             if agree([line.step_s for line in timelines]):
                 break
         reference_s = median(self._reference.latency_s[looked:]) if self._reference else None
+        for call, time_s in zip(calls, operator_times_s(timelines), strict=True):
+            call.time_s = time_s or 0.0
         step = _Step(calls, timelines, self.device)
         measured = [step.block(place).of_one(block.in_a_row) for place, block in enumerate(blocks)]
         if self.device.startswith("cuda"):
@@ -87,7 +90,7 @@ class BlocksInTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The calls of one pass, and the timelines of all."""
+    """The calls of one pass with their times, and the timelines of all passes."""
 
     calls: Sequence[OpCall]
     timelines: Sequence[Timeline]
@@ -109,13 +112,10 @@ class _Step:
     def _part(self, segment: str) -> tuple[BlockPart, dict[int, int]]:
         """The part of a segment's calls; and for each call that moves data the index of its operators in the part."""
         indices = [i for i, call in enumerate(self.calls) if call.segment == segment]
-        for i in indices:
-            samples = [time_s for line in self.timelines if (time_s := line.op_time_s[i]) is not None]
-            self.calls[i].time_s = undisturbed_s(samples) if samples else 0.0
         part, rows = part_and_places([(self.calls[i], self._implementation(i)) for i in indices], 0.0)
         between_s = [self._between_s(line, segment, indices) for line in self.timelines]
         found = {i: row for i, row in zip(indices, rows, strict=True) if row is not None}
-        return replace(part, framework_s=max(undisturbed_s(between_s), 0.0)), found
+        return replace(part, framework_s=max(median(between_s), 0.0)), found
 
     def _implementation(self, i: int) -> str:
         if self.device.startswith("cuda"):

@@ -26,7 +26,7 @@ the first: also recurrent layers in inference, for each of their steps reads all
 
 WITH_WEIGHTS = frozenset({"conv", "deconv", "linear", "recurrent"})
 COARSE = 3
-"""The second pair of penalties is used for this many of SIZES."""
+"""The second pair of penalties is used for this many of SIZES, and for larger ones."""
 
 ROOM = 16.0
 """A motif's candidates take up to this many times its own share of the time; a family's leader up to this many times
@@ -52,9 +52,9 @@ the call and the reordering of maps and weights take a large part. In training a
 its input's gradient and its weights' gradient."""
 
 OF_ONE_OPERATOR = 1 / 2
-"""One block may always take this share of what the target's most expensive operator takes. Where nearly all of a step
-is one operator, such as a fused encoder layer, no other block can outweigh its quirks; and small ones read all of its
-weights for a sequence or two."""
+"""One block may always take this share of what equal calls of one operator take in the target. Where nearly all of a
+step is one operator, such as a fused encoder layer, no other block can outweigh its quirks; and small ones read all of
+its weights for a sequence or two."""
 
 NEAREST = 3
 """The first sizes of every motif come before any further sizes: the program needs something of each kernel class more
@@ -103,25 +103,24 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """A step of `budget_s` seconds. `one_operator` is the share of the target's time that its most expensive operator
-    takes."""
+class StepRoom:
+    """A step of `budget_s` seconds. `one_operator` is the largest share of the target's time that equal calls of one
+    operator take."""
 
     budget_s: float
     mode: str
     one_operator: float = 0.0
 
     @classmethod
-    def of(cls, target: Target, budget_s: float) -> Room:
-        one_operator = max((c.time_share for c in target.clusters), default=0.0)
+    def of(cls, target: Target, budget_s: float) -> StepRoom:
+        one_operator = max((c.time_share for c in target.clusters if c.phase != "optimizer"), default=0.0)
         return cls(budget_s=budget_s, mode=target.mode, one_operator=one_operator)
 
     def largest_share(self, kind: str = "") -> float:
         """The share of the step that one block may take. Recurrent layers may take more: all steps share the weights,
         so that splitting a layer would double them."""
-        if kind == "recurrent":
-            return LARGEST_OF_SHORT
-        of_short = min(LARGE_S[self.mode] / self.budget_s, LARGEST_OF_SHORT)
+        is_recurrent = kind == "recurrent"
+        of_short = LARGEST_OF_SHORT if is_recurrent else min(LARGE_S[self.mode] / self.budget_s, LARGEST_OF_SHORT)
         return max(LARGEST_SHARE, of_short, OF_ONE_OPERATOR * self.one_operator)
 
     def longest_s(self, kind: str) -> float:
@@ -139,7 +138,7 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
     if that is too long. The target's times must have been measured on the machine that makes the proxy."""
     nearest, others = [], []
     keys: set[str] = set()
-    room = Room.of(target, budget_s)
+    room = StepRoom.of(target, budget_s)
     for source, share in by_importance(sources(target)):
         first, rest = _nearest_first(source, share, _of_source(source, share, room), room, own_sizes)
         nearest += first
@@ -154,14 +153,14 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
     return list(chosen.values())
 
 
-def nearest_sizes(source: Source, room: Room, *, own_sizes: bool) -> list[Candidate]:
+def nearest_sizes(source: Source, room: StepRoom, *, own_sizes: bool) -> list[Candidate]:
     """A source's candidates that come first."""
     of_source = _of_source(source, source.share, room)
     return _nearest_first(source, source.share, of_source, room, own_sizes)[0]
 
 
 def _nearest_first(
-    source: Source, share: float, of_source: list[Candidate], room: Room, own_sizes: bool
+    source: Source, share: float, of_source: list[Candidate], room: StepRoom, own_sizes: bool
 ) -> tuple[list[Candidate], list[Candidate]]:
     """The candidates of a source that come first, and the others."""
     if own_sizes:
@@ -185,7 +184,7 @@ def _own_size_first(
     return first, [c for c in ordered if c not in first]
 
 
-def _of_source(source: Source, share: float, room: Room) -> list[Candidate]:
+def _of_source(source: Source, share: float, room: StepRoom) -> list[Candidate]:
     """None where the kind's rules fail on the motif's sizes: something of another size may stand for it."""
     try:
         return _sizes(source, share, _wanted(source, share, room), room)
@@ -193,7 +192,7 @@ def _of_source(source: Source, share: float, room: Room) -> list[Candidate]:
         return []
 
 
-def _wanted(source: Source, share: float, room: Room) -> tuple[float, ...]:
+def _wanted(source: Source, share: float, room: StepRoom) -> tuple[float, ...]:
     """Wanted times of a source's candidates as shares of the budget; `share` is its (or its family's) of the target."""
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
@@ -201,7 +200,7 @@ def _wanted(source: Source, share: float, room: Room) -> tuple[float, ...]:
     return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
-def _sizes(source: Source, share: float, sizes: tuple[float, ...], room: Room) -> list[Candidate]:
+def _sizes(source: Source, share: float, sizes: tuple[float, ...], room: StepRoom) -> list[Candidate]:
     """Candidates with estimated times nearest to `sizes` (shares of the budget), and the motif itself if it fits. Its
     time ÷ its estimate holds for all: a GPU is thousands of times as fast as a core or two, and a random number or a
     function on transposed operands takes tens of times as long as its bytes."""
@@ -235,14 +234,14 @@ def _sizes(source: Source, share: float, sizes: tuple[float, ...], room: Room) -
             sized.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < sizes[-1] / 4 * budget_s:
                 break  # smaller ones are too short to be of use
-    usual = room.usual_sizes(source.kind)
     chosen = [_nearest(sized, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS and (source.kind, mode) != ("recurrent", "inference"):
-        chosen += [_nearest(sized, size * budget_s, PENALTIES[1]) for size in sizes if size in usual[:COARSE]]
+        chosen += [_nearest(sized, size * budget_s, PENALTIES[1]) for size in sizes if size >= SIZES[COARSE - 1]]
     original = next((c for _, _, c in sized if c.scale == 1.0), None)
     if original is not None and original.time_s <= room.longest_s(source.kind):
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
-        chosen = [*(c for c in chosen if c is not nearest or sizes != usual), original]
+        is_usual = sizes == room.usual_sizes(source.kind)
+        chosen = [*(c for c in chosen if c is not nearest or not is_usual), original]
     return list({c.key: c for c in chosen}.values())
 
 

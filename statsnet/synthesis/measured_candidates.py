@@ -16,7 +16,7 @@ from statsnet.signatures.conversion import plain
 from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import Bench, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.candidates import Candidate, Room, candidates
+from statsnet.synthesis.candidates import Candidate, StepRoom, candidates
 from statsnet.synthesis.earlier_networks import usual_corrections
 from statsnet.synthesis.expected_costs import expected
 from statsnet.synthesis.expected_time import FIRST_NETWORK_S
@@ -225,7 +225,7 @@ class _Survey:
         setup = self.bench.setup
         rows = MatchedCharacteristics(self.target, self.costs().overheads, setup.elsewhere)
         costs = without_foreign(self._costs(blocks), rows)
-        program = program_of(costs, list(costs.placed), rows, rows.target, Room.of(self.target, self.budget_s))
+        program = program_of(costs, list(costs.placed), rows, rows.target, StepRoom.of(self.target, self.budget_s))
         return _Best(costs=costs, rows=rows, program=program, counts=relax(program).counts)
 
 
@@ -272,7 +272,7 @@ def program_of(
     blocks: Sequence[Placed],
     rows: MatchedCharacteristics,
     wanted: np.ndarray,
-    room: Room,
+    room: StepRoom,
 ) -> Program:
     """The integer program: `wanted` rows made of these blocks. None of them may take too much of the budget."""
     matrix = costs.matrix(rows, room.budget_s, blocks)

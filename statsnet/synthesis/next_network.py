@@ -11,7 +11,7 @@ import numpy as np
 from statsnet.errors import StatsNetError
 from statsnet.proxy.towers import Placed
 from statsnet.synthesis.block_costs import BlockCosts, Counts
-from statsnet.synthesis.candidates import Room
+from statsnet.synthesis.candidates import StepRoom
 from statsnet.synthesis.integer_program import Program, Solution, relax, relaxation_starts
 from statsnet.synthesis.local_search import JUMPS, local_search
 from statsnet.synthesis.measured_candidates import program_of
@@ -137,7 +137,7 @@ class NextNetwork:
 
     def _program(self, costs: BlockCosts, blocks: list[Placed], wanted: np.ndarray) -> Program:
         problem = self.problem
-        return program_of(costs, blocks, problem.rows, wanted, Room.of(problem.target, problem.budget_s))
+        return program_of(costs, blocks, problem.rows, wanted, StepRoom.of(problem.target, problem.budget_s))
 
     def _outside(self, trial: Trial) -> np.ndarray:
         """What a measured network holds beyond its blocks."""

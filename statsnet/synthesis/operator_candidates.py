@@ -14,7 +14,7 @@ from statsnet.signatures.parameters import LOOK_UPS
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
-from statsnet.synthesis.candidates import Candidate, Room, nearest_sizes
+from statsnet.synthesis.candidates import Candidate, StepRoom, nearest_sizes
 from statsnet.synthesis.loads import StepLoad
 from statsnet.synthesis.parts_of_layers import run_with_layers
 from statsnet.synthesis.sources import Source
@@ -44,7 +44,7 @@ def operator_candidates(
     """Candidates for kernel classes of which blocks lack these shares of the time, the most expensive classes first.
     What cannot be rebuilt is passed over."""
     chosen: dict[str, Candidate] = {}
-    absorbed, room = run_with_layers(target), Room.of(target, budget_s)
+    absorbed, room = run_with_layers(target), StepRoom.of(target, budget_s)
     for name in sorted(missing, key=lambda name: (-missing[name], name)):
         if missing[name] < LEAST_SHARE or len(chosen) >= MOST:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ class RetimedMembers:
 
         A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
         are of another speed. It changes much alike for members of one domain. So with many members only some of
-        each domain are timed, and the others' times change as theirs did. A member is left out, and a note says why, if
+        each domain are timed, and the others' times change as theirs did. A member is left out, and a note says so, if
         it cannot be timed, or if its model does other work than its signature says.
         """
         named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
@@ -97,18 +98,19 @@ class RetimedMembers:
 
     def _timed_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
         due = [m for m in target.members if m.name in names and at_hand(m.signature)]
-        steps = self._time(chosen := self._chosen(due))
+        steps, failed = self._time(chosen := self._chosen(due))
         factors: dict[str, float] = {}
         for member in chosen:
             times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
-            if not times_s:
-                continue
-            factor = median(times_s) / member.latency_s
+            factor = median(times_s) / member.latency_s if times_s else math.nan
             if 1 / MOST_DRIFT < factor < MOST_DRIFT:
                 factors[member.name] = factor
-            else:
-                takes = f"its step takes {factor:.2g} times as long as when it was profiled"
-                self._tell_left_out(member.name, f"{takes}, so its model does other work now. Profile it again")
+                continue
+            why = failed.get(member.name, "the time for it was over")
+            if times_s:
+                takes = f"its step takes {factor:.3g} times as long as when it was profiled"
+                why = f"{takes}, so its model does other work now. Profile it again"
+            self.setup.note(f"{member.name} is not timed again, and keeps the times of its signature: {why}")
         if not factors:
             return {}
         timed = {m.name for m in chosen}
@@ -131,11 +133,11 @@ class RetimedMembers:
         step = self.setup.cache.get(timing.key, TimedStep)
         return step is not None and timing.is_usable(step)
 
-    def _time(self, due: Sequence[TargetMember]) -> dict[str, list[TimedStep]]:
+    def _time(self, due: Sequence[TargetMember]) -> tuple[dict[str, list[TimedStep]], dict[str, str]]:
         """For each member, the processes in which its step took turns with the reference network; none after it
-        fails."""
+        fails. And why members fail."""
         steps: dict[str, list[TimedStep]] = {m.name: [] for m in due}
-        failed: set[str] = set()
+        failed: dict[str, str] = {}
         rounds = max(1, RETIMED_PROCESSES // max(len(due), 1))
         repeated = [(member, number) for number in range(rounds) for member in due]
         with self.speed.network_folder() as folder:
@@ -149,13 +151,9 @@ class RetimedMembers:
                     try:
                         steps[member.name].append(self._time_once(self._timing(member, run, len(due), folder), stage))
                     except NOT_MEASURED as error:
-                        failed.add(member.name)
-                        self._tell_left_out(member.name, ": ".join(filter(None, (error.message, error.cause))))
+                        failed[member.name] = ": ".join(filter(None, (error.message, error.cause)))
                 self.setup.stages.advance(1 / len(repeated))
-        return steps
-
-    def _tell_left_out(self, member: str, why: str) -> None:
-        self.setup.note(f"{member} is not timed again, and keeps the times of its signature: {why}")
+        return steps, failed
 
     def _retimed_s(self) -> float:
         return min(self.setup.effort.retimed_s, DEADLINE_SHARE * self.setup.deadline.left_s)

@@ -35,7 +35,7 @@ from statsnet.synthesis import measured_candidates
 from statsnet.synthesis.bench import MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.block_measurement import BlockPart
-from statsnet.synthesis.candidates import Candidate, Room, candidates
+from statsnet.synthesis.candidates import Candidate, StepRoom, candidates
 from statsnet.synthesis.effort import NORMAL
 from statsnet.synthesis.expected_time import FIRST_NETWORK_S
 from statsnet.synthesis.integer_program import relax
@@ -112,7 +112,7 @@ def error_of(some: Iterable[Candidate], target: Target) -> float:
     chosen = candidates(target, budget_s=BUDGET_S, limit=1000)
     rows = MatchedCharacteristics(target, BlockCosts.of([(c, alone(part_of(c))) for c in chosen]).overheads)
     costs = BlockCosts.of([(c, alone(part_of(c))) for c in some])
-    return relax(program_of(costs, list(costs.placed), rows, rows.target, Room.of(target, BUDGET_S))).error
+    return relax(program_of(costs, list(costs.placed), rows, rows.target, StepRoom.of(target, BUDGET_S))).error
 
 
 @pytest.mark.parametrize("count", [1, 4, 12])

@@ -14,7 +14,7 @@ from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.model import Cluster, Motif
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.candidates import Room, nearest_sizes
+from statsnet.synthesis.candidates import StepRoom, nearest_sizes
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.loads import OperatorGroup, StepLoad
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
@@ -192,6 +192,6 @@ def test_an_operator_far_slower_than_its_bytes_comes_in_sizes_near_its_share(tim
     """Such as a function on transposed operands: the second takes fifty times as long as the first."""
     config = {"shape": (64, 512), "functions": ("tanh",)}
     source = Source("pointwise", config, None, time_s, share=time_s / 0.02)
-    first = nearest_sizes(source, Room(budget_s=0.02, mode="inference"), own_sizes=False)
+    first = nearest_sizes(source, StepRoom(budget_s=0.02, mode="inference"), own_sizes=False)
     assert all(0.2 < candidate.time_s / (time_s * candidate.scale) < 5 for candidate in first)
     assert any(0.5 < candidate.scale < 2 for candidate in first) or time_s < 1e-4

@@ -15,7 +15,7 @@ from statsnet.measure.reference_network import Looked, TimeReferenceNetwork
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import problem as problems
-from statsnet.synthesis.candidates import Room, candidates
+from statsnet.synthesis.candidates import StepRoom, candidates
 from statsnet.synthesis.common_dtype import common_dtype
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.live_bench import LiveBench
@@ -125,5 +125,5 @@ def test_a_step_that_is_longer_than_the_suites_holds_more_of_a_block(longer: flo
     """Else short operators could not fill it, and others would."""
     problem = small_problem()
     rows, blocks = problem.rows, list(problem.costs.placed)
-    program = program_of(problem.costs, blocks, rows, rows.target, Room.of(problem.target, longer * rows.suite_s))
+    program = program_of(problem.costs, blocks, rows, rows.target, StepRoom.of(problem.target, longer * rows.suite_s))
     assert max(program.upper) == most

@@ -12,7 +12,7 @@ from synthesis_builders import GEMM
 from statsnet.signatures.model import Mode
 from statsnet.signatures.target import Target
 from statsnet.synthesis.budget import usual_budget_of
-from statsnet.synthesis.candidates import Room, candidates, nearest_sizes
+from statsnet.synthesis.candidates import StepRoom, candidates, nearest_sizes
 from statsnet.synthesis.elsewhere import Fate
 from statsnet.synthesis.loads import StepLoad
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
@@ -91,6 +91,6 @@ def test_an_own_size_that_is_too_much_of_its_kind_has_smaller_ones_beside_it(tar
     linear = next(s for s, _ in by_importance(sources(target)) if s.kind == "linear")
     for calls, sizes in ((2.0, 1), (0.5, 4)):
         rare = replace(linear, share=0.01, time_s=0.01 / calls)
-        first = nearest_sizes(rare, Room(budget_s=1.0, mode="inference"), own_sizes=True)
+        first = nearest_sizes(rare, StepRoom(budget_s=1.0, mode="inference"), own_sizes=True)
         assert first[0].config == linear.config and len(first) == sizes
         assert all(c.time_s <= 0.0125 for c in first[1:])

@@ -18,7 +18,7 @@ from statsnet.signatures.model import Cluster, Motif, Skew
 from statsnet.signatures.target import Target, target_of
 from statsnet.signatures.target_cluster import TargetMotif
 from statsnet.synthesis.budget import SHORTEST_STEP_S, budget_of
-from statsnet.synthesis.candidates import LARGER, LARGEST_SHARE, Room, candidates
+from statsnet.synthesis.candidates import LARGER, LARGEST_SHARE, StepRoom, candidates
 from statsnet.synthesis.machine_speed import reference_network
 from statsnet.synthesis.sources import BATCHES, Source, sources
 from statsnet.synthesis.tasks import MeasureIdleStep
@@ -148,20 +148,21 @@ def test_an_idle_step_takes_time() -> None:
 
 
 def test_of_a_short_budget_a_block_may_take_more() -> None:
-    inference = [Room(budget_s=s, mode="inference").largest_share() for s in (1.0, 0.06, 0.02, 0.01, 0.005)]
+    inference = [StepRoom(budget_s=s, mode="inference").largest_share() for s in (1.0, 0.06, 0.02, 0.01, 0.005)]
     assert inference == pytest.approx([LARGEST_SHARE, LARGEST_SHARE, 0.2, 1 / 3, 1 / 3])
-    training = Room(budget_s=0.06, mode="training").largest_share()
+    training = StepRoom(budget_s=0.06, mode="training").largest_share()
     assert training == pytest.approx(0.2)  # a block runs three operators for one
-    recurrent = Room(budget_s=1.0, mode="inference").largest_share("recurrent")
+    recurrent = StepRoom(budget_s=1.0, mode="inference").largest_share("recurrent")
     assert recurrent == pytest.approx(1 / 3)  # two of half the steps would have twice the weights
 
 
 def test_where_a_step_is_one_operator_a_block_may_take_half_of_it() -> None:
     """Small ones would read all of its weights for a row or two."""
     changes = {"clusters": (look_up(100),), "measurements": (measured((0.009,), ("k",)),), "motifs": ()}
-    room = Room.of(target_of(small_signature(**changes)), 1.0)
-    assert room.largest_share() == pytest.approx(0.45)
+    room = StepRoom.of(target_of(small_signature(**changes)), 1.0)
+    assert room.largest_share() == room.largest_share("recurrent") == pytest.approx(0.45)
     assert room.usual_sizes("linear")[:2] == LARGER
+    assert StepRoom.of(target(stepped("aten.lerp_.Scalar", 64, 256)), 1.0).one_operator == 0.0
 
 
 @pytest.mark.parametrize("own_sizes", [False, True])
