@@ -254,7 +254,7 @@ class Study:
 
     def tried(self) -> list[Tried]:
         """All that are finished, in their order."""
-        return self._patience.call(lambda: [self._tried(t) for t in self._trials() if t.values])
+        return self._patience.call(lambda: [self._tried(t) for t in self._trials() if _is_finished(t)])
 
     def _tried(self, trial: Any) -> Tried:
         """Raises StatsNetError for a trial that no search writes."""
@@ -298,3 +298,9 @@ class Study:
             trial_id = trial.trial_id if isinstance(trial, Claim) else trial._trial_id
             with contextlib.suppress(UpdateFinishedTrialError):  # another worker was first, or it is finished
                 self._storage.set_trial_state_values(trial_id, TrialState.FAIL)
+
+
+def _is_finished(trial: Any) -> bool:
+    """A database is asked for trials' states first, then for their parameters and values, while others write: a trial
+    that was running when it was asked may have values now, and lack parameters."""
+    return trial.state.name == "COMPLETE" and bool(trial.values)

@@ -124,6 +124,16 @@ def test_a_silent_worker_loses_its_design_and_comes_too_late(shop: Shop) -> None
     assert [t.number for t in one.tried()] == [again.number]
 
 
+def test_a_trial_that_ends_while_a_database_is_read_is_not_damaged(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state is read first, then its parameters, then its values."""
+    one = shop.worker()
+    assert one.claim(1)
+    (read,) = one._study.get_trials()
+    read.params, read.values = {}, [0.1, 0.01]
+    monkeypatch.setattr(one._study, "get_trials", lambda **_: [read])
+    assert one.tried() == []
+
+
 def test_a_sign_of_life_keeps_a_design(shop: Shop) -> None:
     one, two = shop.worker(), shop.worker()
     claim = one.claim(1)
