@@ -11,7 +11,7 @@ from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.task import Context, Task
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.kernels import cpu_implementation
-from statsnet.profiling.timeline import event_overhead_s, profile_step
+from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.trace import captured
 from statsnet.progress import Progress
 from statsnet.signatures.kernel_class import kernel_class
@@ -45,10 +45,14 @@ class ProfileSteps(Task[ProfiledSteps]):
         turn.prepare()
         calls = captured(turn, device="cpu", phases=partial(setattr, step, "on_phase"))
         overhead_s, machine = event_overhead_s(), QuietMachine()
+
+        def profiled() -> Timeline:
+            turn.prepare()
+            return profile_step(turn, calls, device="cpu", event_overhead_s=overhead_s)
+
         lines = []
         for number in range(self.steps + 1):  # the first one allocates what the others use
-            turn.prepare()
-            lines.append(machine.measure(partial(profile_step, turn, calls, device="cpu", event_overhead_s=overhead_s)))
+            lines.append(machine.measure(profiled))
             context.report(Progress(stage="profiling steps", done=number / self.steps))
         if any(line.unmatched for line in lines):
             raise MeasurementError("steps of this workload make different calls", hint="name one whose steps are alike")

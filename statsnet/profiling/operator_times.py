@@ -15,21 +15,25 @@ def quiet_steps(timelines: Sequence[Timeline]) -> list[Timeline]:
     return [line for line in timelines if line.step_s <= slowest_s]
 
 
-def operator_times_s(timelines: Sequence[Timeline], waiting: Collection[int] = ()) -> list[float | None]:
+def operator_times_s(
+    timelines: Sequence[Timeline], waiting: Collection[int] = (), beside: Collection[int] = ()
+) -> list[float | None]:
     """Seconds of each call; None of those that no step shows.
 
     Each has the mean of the faster half of its own times: others disturb one operator in one step and another in the
     next, so that few steps are undisturbed as a whole. Of many times, each at its best, the sum is less than any step.
     So all are scaled by one factor, which makes them take as long together as in the faster half of the steps. Calls
-    that are `waiting` for other processes, in each step another one, have their median in those steps.
+    that are `waiting` for other processes, in each step another one, have their median in those steps. Those `beside`
+    the others, as what empties the caches, have no part in the factor.
     """
     quiet = quiet_steps(timelines)
     times_s: list[float | None] = []
     for index in range(len(timelines[0].op_time_s)):
-        samples = _samples_s(quiet if index in waiting else timelines, index)
+        samples = _samples_s(quiet if index in waiting else timelines, index) or _samples_s(timelines, index)
         best = median if index in waiting else _mean_of_faster_half
         times_s.append(best(samples) if samples else None)
-    scaled = {i: time_s for i, time_s in enumerate(times_s) if time_s is not None and i not in waiting}
+    apart = {*waiting, *beside}
+    scaled = {i: time_s for i, time_s in enumerate(times_s) if time_s is not None and i not in apart}
     factor = median(_slower(line, scaled) for line in quiet)
     return [time_s * factor if time_s is not None and i in scaled else time_s for i, time_s in enumerate(times_s)]
 

@@ -34,11 +34,15 @@ SETTLING_TIME_S = 0.3
 MOST_WARMUPS = 40
 MOST_REPEATS = 60
 PRECISE = 0.01
-"""A step is repeated no more once its median is known to this share (half the width of the 95 % interval)."""
+"""Steps are repeated no more once the medians of bare and of profiled ones are known to this share (half the width of
+the 95 % interval), unless they are DISTURBED."""
 
 DISTURBED, LONGER = 1.15, 2.0
 """If the faster half of the profiled steps, less what recording took, takes the first number of times as long as that
 of the bare ones, others ran meanwhile: then steps are repeated for up to the second number of times as long."""
+
+MUCH_RECORDED = 0.1
+"""What recording takes is an estimate. Where it is this share of a profiled step, nothing tells what others took."""
 
 MANY_CALLS = 10_000
 """Steps of this many calls need FEWEST repetitions only: each call makes several events, and reading 100,000 events
@@ -178,7 +182,7 @@ def _in_pairs(
         time_s = time.perf_counter() - begin
         if time_s >= LONGER * min_time_s or len(bare) >= MOST_REPEATS:
             return True
-        if pair.on_cpu and fmean(faster_half(profiled)) > DISTURBED * fmean(faster_half(bare)):
+        if pair.on_cpu and _are_disturbed(bare, profiled, timelines):
             return False
         return time_s >= min_time_s or max(precision(bare), precision(profiled)) <= PRECISE
 
@@ -190,6 +194,13 @@ def _in_pairs(
         profiled.append(pair.own_step_s(timeline))
         report("measuring", 0.3 + 0.7 * len(bare) / max(fewest, 1))
     return bare, timelines
+
+
+def _are_disturbed(bare: list[float], profiled: list[float], timelines: list[Timeline]) -> bool:
+    """Seconds of bare and of profiled steps, these without what recording took."""
+    recorded = 1 - fmean(profiled) / fmean(line.step_s for line in timelines)
+    slower = fmean(faster_half(profiled)) / fmean(faster_half(bare))
+    return recorded < MUCH_RECORDED and slower > DISTURBED
 
 
 def captured(

@@ -72,7 +72,8 @@ class BlocksInTurn:
             if agree([line.step_s for line in timelines]):
                 break
         reference_s = median(self._reference.latency_s[looked:]) if self._reference else None
-        for call, time_s in zip(calls, operator_times_s(timelines), strict=True):
+        beside = [i for i, call in enumerate(calls) if call.segment is None]
+        for call, time_s in zip(calls, operator_times_s(timelines, beside=beside), strict=True):
             call.time_s = time_s or 0.0
         step = _Step(calls, timelines, self.device)
         measured = [step.block(place).of_one(block.in_a_row) for place, block in enumerate(blocks)]

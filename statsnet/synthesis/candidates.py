@@ -52,9 +52,9 @@ the call and the reordering of maps and weights take a large part. In training a
 its input's gradient and its weights' gradient."""
 
 OF_ONE_OPERATOR = 1 / 2
-"""One block may always take this share of what equal calls of one operator take in the target. Where nearly all of a
-step is one operator, such as a fused encoder layer, no other block can outweigh its quirks; and small ones read all of
-its weights for a sequence or two."""
+"""One block may always take this share of what equal calls of the most expensive operator (the optimizer's aside) take
+in the target. Where nearly all of a step is one operator, such as a fused encoder layer, no other block can outweigh
+its quirks; and small ones read all of its weights for a sequence or two."""
 
 NEAREST = 3
 """The first sizes of every motif come before any further sizes: the program needs something of each kernel class more
@@ -104,7 +104,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRoom:
-    """A step of `budget_s` seconds. `one_operator` is the largest share of the target's time that equal calls of one
+    """A step of `budget_s` seconds. `one_operator` is the largest share of the target's time that equal calls of an
     operator take."""
 
     budget_s: float
@@ -117,19 +117,23 @@ class StepRoom:
         return cls(budget_s=budget_s, mode=target.mode, one_operator=one_operator)
 
     def largest_share(self, kind: str = "") -> float:
-        """The share of the step that one block may take. Recurrent layers may take more: all steps share the weights,
-        so that splitting a layer would double them."""
-        is_recurrent = kind == "recurrent"
-        of_short = LARGEST_OF_SHORT if is_recurrent else min(LARGE_S[self.mode] / self.budget_s, LARGEST_OF_SHORT)
-        return max(LARGEST_SHARE, of_short, OF_ONE_OPERATOR * self.one_operator)
+        """The share of the step that one block may take."""
+        return max(self._usual_share(kind), OF_ONE_OPERATOR * self.one_operator)
+
+    def _usual_share(self, kind: str) -> float:
+        """Recurrent layers may take more: all steps share the weights, so that splitting a layer would double them."""
+        if kind == "recurrent":
+            return LARGEST_OF_SHORT
+        return max(LARGEST_SHARE, min(LARGE_S[self.mode] / self.budget_s, LARGEST_OF_SHORT))
 
     def longest_s(self, kind: str) -> float:
         """Seconds that one block may take."""
         return self.largest_share(kind) * self.budget_s
 
-    def usual_sizes(self, kind: str) -> tuple[float, ...]:
-        """Wanted times of candidates as shares of the step."""
-        return (*(z for z in LARGER if z <= self.largest_share(kind)), *SIZES)
+    def usual_sizes(self, kind: str, share: float) -> tuple[float, ...]:
+        """Wanted times of candidates as shares of the step, for a source of this share of the target's time."""
+        longest = max(self._usual_share(kind), min(self.largest_share(kind), share))
+        return (*(z for z in LARGER if z <= longest), *SIZES)
 
 
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes: bool = False) -> list[Candidate]:
@@ -196,7 +200,7 @@ def _wanted(source: Source, share: float, room: StepRoom) -> tuple[float, ...]:
     """Wanted times of a source's candidates as shares of the budget; `share` is its (or its family's) of the target."""
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
-    usual = room.usual_sizes(source.kind)
+    usual = room.usual_sizes(source.kind, share)
     return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
@@ -240,7 +244,7 @@ def _sizes(source: Source, share: float, sizes: tuple[float, ...], room: StepRoo
     original = next((c for _, _, c in sized if c.scale == 1.0), None)
     if original is not None and original.time_s <= room.longest_s(source.kind):
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
-        is_usual = sizes == room.usual_sizes(source.kind)
+        is_usual = sizes == room.usual_sizes(source.kind, share)
         chosen = [*(c for c in chosen if c is not nearest or not is_usual), original]
     return list({c.key: c for c in chosen}.values())
 

@@ -18,6 +18,7 @@ from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.synthesis.bench import BenchSetup, Kept
 from statsnet.synthesis.machine_speed import MachineSpeed, reference_work
+from statsnet.units import plural
 
 RETIMED_PROCESSES = 3
 """About this many for all members together: with only one for a single member, its memory placement would decide."""
@@ -65,7 +66,8 @@ class RetimedMembers:
         A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
         are of another speed. It changes much alike for members of one domain. So with many members only some of
         each domain are timed, and the others' times change as theirs did. A member is left out, and a note says so, if
-        it cannot be timed, or if its model does other work than its signature says.
+        it cannot be timed, or if its model does other work than its signature says; if none can be timed, so are those
+        that would follow.
         """
         named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
         apart = {m.name: again for m in named if not at_hand(m.signature) and (again := self._pace_of(m))}
@@ -106,12 +108,19 @@ class RetimedMembers:
             if 1 / MOST_DRIFT < factor < MOST_DRIFT:
                 factors[member.name] = factor
                 continue
-            why = failed.get(member.name, "the time for it was over")
+            why = failed.get(member.name, "there was no time left to time it")
             if times_s:
-                takes = f"its step takes {factor:.3g} times as long as when it was profiled"
-                why = f"{takes}, so its model does other work now. Profile it again"
-            self.setup.note(f"{member.name} is not timed again, and keeps the times of its signature: {why}")
+                why = (
+                    f"its step takes {factor:.3g} times as long as when it was profiled. Either its model does other "
+                    "work now, or the machine did then: profile it again"
+                )
+            self.setup.note(f"{member.name} keeps the times of its signature: {why}")
         if not factors:
+            if others := len(due) - len(chosen):
+                self.setup.note(
+                    f"the times of {plural(others, 'other member')} stay those of their signatures: they would follow "
+                    "members that could not be timed"
+                )
             return {}
         timed = {m.name for m in chosen}
         return {

@@ -18,7 +18,7 @@ from statsnet.signatures.model import Cluster, Motif, Skew
 from statsnet.signatures.target import Target, target_of
 from statsnet.signatures.target_cluster import TargetMotif
 from statsnet.synthesis.budget import SHORTEST_STEP_S, budget_of
-from statsnet.synthesis.candidates import LARGER, LARGEST_SHARE, StepRoom, candidates
+from statsnet.synthesis.candidates import LARGER, LARGEST_SHARE, SIZES, StepRoom, candidates
 from statsnet.synthesis.machine_speed import reference_network
 from statsnet.synthesis.sources import BATCHES, Source, sources
 from statsnet.synthesis.tasks import MeasureIdleStep
@@ -161,7 +161,7 @@ def test_where_a_step_is_one_operator_a_block_may_take_half_of_it() -> None:
     changes = {"clusters": (look_up(100),), "measurements": (measured((0.009,), ("k",)),), "motifs": ()}
     room = StepRoom.of(target_of(small_signature(**changes)), 1.0)
     assert room.largest_share() == room.largest_share("recurrent") == pytest.approx(0.45)
-    assert room.usual_sizes("linear")[:2] == LARGER
+    assert room.usual_sizes("linear", 0.9)[:2] == LARGER and room.usual_sizes("linear", 0.1) == SIZES
     assert StepRoom.of(target(stepped("aten.lerp_.Scalar", 64, 256)), 1.0).one_operator == 0.0
 
 
