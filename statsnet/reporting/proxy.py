@@ -148,7 +148,7 @@ def _remarks(fit: Fit) -> Iterator[str]:
             f"their times and power are those of a hot machine: {', '.join(throttled)}."
         )
     if stored := fit.stored_members:
-        yield (f"Not timed again, so that their times are those of their signatures: {', '.join(stored)}.")
+        yield f"Not timed again, so that their times are those of their signatures: {', '.join(stored)}."
 
 
 def rate_table(characteristics: Sequence[Characteristic]) -> Table:

@@ -57,6 +57,12 @@ def test_what_collectives_wait_is_no_time_of_what_is_computed() -> None:
     assert operator_times_s(lines, {1, 2, 3}) == pytest.approx([0.03, 0.0, 0.0, 0.0])
 
 
+def test_what_empties_the_caches_has_no_part_in_how_much_longer_blocks_take() -> None:
+    """It takes as long in each step, and most of its time."""
+    lines = [line(1.0, 0.01, 0.03), line(1.0, 0.03, 0.01), line(1.0, 0.02, 0.02)]
+    assert operator_times_s(lines, beside={0}) == pytest.approx([1.0, 0.02, 0.02])
+
+
 def profiled(
     monkeypatch: pytest.MonkeyPatch, profiled_s: Iterable[float], *, repeats: int, min_time_s: float = 0.0
 ) -> list[float]:
