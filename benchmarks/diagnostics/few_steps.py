@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from statistics import fmean
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from benchmarks.console import markdown_table, parser, report, start
 from benchmarks.diagnostics.profiled_steps import ProfiledSteps, ProfileSteps
 from statsnet.measure.process import run
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.operator_times import undisturbed_s
 from statsnet.progress import Progress
 from statsnet.signatures.database import MODES
 from statsnet.signatures.statistics import faster_half, total_variation
@@ -33,12 +33,7 @@ def of_faster_steps(steps_s: np.ndarray, operators_s: np.ndarray) -> np.ndarray:
 
 
 def of_faster_times(steps_s: np.ndarray, operators_s: np.ndarray) -> np.ndarray:
-    return np.array([fmean(faster_half([*times_s])) for times_s in operators_s.T])
-
-
-def of_all(steps_s: np.ndarray, operators_s: np.ndarray) -> np.ndarray:
-    times_s: np.ndarray = np.median(operators_s, axis=0)
-    return times_s
+    return np.array([undisturbed_s([*times_s]) for times_s in operators_s.T])
 
 
 Way = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -51,7 +46,7 @@ WAYS: dict[str, Way] = {
 def points(way: Way, some: ProfiledSteps, part: slice, other: ProfiledSteps) -> float:
     """By how much a part of the steps of one process differs from all of another."""
     few = way(np.array(some.steps_s[part]), np.array(some.operators_s[part]))
-    many = of_all(np.array(other.steps_s), np.array(other.operators_s))
+    many = np.median(np.array(other.operators_s), axis=0)
     return 100 * total_variation(_sums(some.classes, few), _sums(other.classes, many))
 
 

@@ -30,7 +30,7 @@ def operator_times_s(
     times_s: list[float | None] = []
     for index in range(len(timelines[0].op_time_s)):
         samples = _samples_s(quiet if index in waiting else timelines, index) or _samples_s(timelines, index)
-        best = median if index in waiting else _mean_of_faster_half
+        best = median if index in waiting else undisturbed_s
         times_s.append(best(samples) if samples else None)
     apart = {*waiting, *beside}
     scaled = {i: time_s for i, time_s in enumerate(times_s) if time_s is not None and i not in apart}
@@ -42,7 +42,8 @@ def _samples_s(timelines: Sequence[Timeline], index: int) -> list[float]:
     return [time_s for line in timelines if (time_s := line.op_time_s[index]) is not None]
 
 
-def _mean_of_faster_half(times_s: Sequence[float]) -> float:
+def undisturbed_s(times_s: Sequence[float]) -> float:
+    """An operator's time, by those in several steps."""
     return fmean(faster_half(times_s))
 
 

@@ -17,11 +17,11 @@ from statsnet.signatures.statistics import faster_half
 
 @dataclass(slots=True, kw_only=True)
 class StepTrace:
-    """`calls` carry their times by the profiled steps; latencies are raw samples in seconds,
-    `step_latency_s` the faster half of `all_steps_s`. `on_device` are the kernels of one of those steps on a GPU, in
-    order, each with the index of its call in `calls` (None: no call launched it). `unmatched_calls` were found in no
-    profiled step; `recording_s` is what recording events added to each profiled step, and was taken off. For a step
-    that runs as a whole, unknown values are None. `waits` are its collectives."""
+    """`calls` carry their times by the profiled steps; latencies are raw samples in seconds, `step_latency_s` the
+    faster half of `all_steps_s`. `on_device` are the kernels of one of those steps on a GPU, in order, each with the
+    index of its call in `calls` (None: no call launched it). `unmatched_calls` were found in no profiled step;
+    `recording_s` is what recording events added to each profiled step, and was taken off. For a step that runs as a
+    whole, unknown values are None. `waits` are its collectives."""
 
     device: str
     calls: list[OpCall]

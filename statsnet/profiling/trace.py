@@ -197,7 +197,8 @@ def _in_pairs(
 
 
 def _are_disturbed(bare: list[float], profiled: list[float], timelines: list[Timeline]) -> bool:
-    """Seconds of bare and of profiled steps, these without what recording took."""
+    """Whether others ran while steps were profiled, by the seconds of bare and of profiled steps, these without what
+    recording took."""
     recorded = 1 - fmean(profiled) / fmean(line.step_s for line in timelines)
     slower = fmean(faster_half(profiled)) / fmean(faster_half(bare))
     return recorded < MUCH_RECORDED and slower > DISTURBED
