@@ -260,3 +260,17 @@ def test_one_member_that_fails_does_not_stop_the_others(
     target = target_of_mix(many(profile, 3))
     again = bench.retime_members(target, {m.name for m in target.members}, SPEED)
     assert sorted(again) == ["m0", "m2"]
+
+
+def test_if_none_can_be_timed_those_that_would_follow_are_told_of(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: Any) -> TimedStep:
+        raise DeviceError("not enough memory")
+
+    tasks, said = play(monkeypatch, benches, answer), []
+    target = target_of_mix(many(profile, 90))
+    assert with_setup(bench, note=said.append).retime_members(target, {m.name for m in target.members}, SPEED) == {}
+    *each, others = said
+    assert len(each) == len({task.model.batch for task in tasks}) < 90
+    assert others.startswith(f"the times of {90 - len(each)} other members stay those of their signatures")
