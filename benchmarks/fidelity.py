@@ -32,7 +32,7 @@ from statistics import fmean
 from benchmarks import csv_tables
 from benchmarks.console import parser, report, start
 from benchmarks.fidelity_table import FidelityRow, fidelity_row, latest, markdown
-from benchmarks.suites import MACHINES, MIXES, SETTINGS, mix_text
+from benchmarks.suites import MACHINES, MIXES, SETTINGS, compression_of, mix_text
 from benchmarks.ways.comparisons import COARSE, OTHERS, PROXY, Comparison, Weighted, comparisons, plans
 from statsnet.environment import fingerprint
 from statsnet.evaluation.factors import Rounds, known_well
@@ -120,7 +120,9 @@ def _options() -> argparse.Namespace:
     options.add_argument("--others", nargs="+", type=mix_text, default=(), metavar="MIX", help="with baselines too")
     options.add_argument("--ways", type=_ways, default=list(OTHERS), metavar="WAY,...", help="of these, some alone")
     options.add_argument("--settings", help=f"default: {SETTINGS}")
-    options.add_argument("--compressions", type=_compressions, default=[100.0])
+    options.add_argument(
+        "--compressions", type=_compressions, default=[None], metavar="N,...", help="or usual, the default"
+    )
     options.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
     options.add_argument("--most-rounds", type=int, default=8)
     options.add_argument("--most-suite-rounds", type=int, default=8, help="of the workloads, which take longest")
@@ -142,8 +144,8 @@ def _ways(text: str) -> list[str]:
     return named
 
 
-def _compressions(text: str) -> list[float]:
-    return [float(number) for number in text.split(",")]
+def _compressions(text: str) -> list[float | None]:
+    return [compression_of(number) for number in text.split(",")]
 
 
 def print_kept(files: Sequence[Path], mixes: Sequence[str] | None, settings: str | None) -> None:

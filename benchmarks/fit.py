@@ -1,6 +1,6 @@
 """How near does a proxy come to its target where it was made, and how long does it take to make one?
 
-    python benchmarks/fit.py [--modes inference,training] [--mixes MIX ...] [--compression 53] [--proxies DIR] [-o FILE]
+    python benchmarks/fit.py [--modes inference,training] [--mixes MIX ...] [--compression N] [--proxies DIR] [-o FILE]
     python benchmarks/fit.py --kept FILE ...
 
 A proxy that is not in --proxies yet is made there, with an empty cache of measurements, and timed. Of one that is there
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks import csv_tables
 from benchmarks.console import markdown_table, parser, report, start
-from benchmarks.suites import MIXES, mix_name, mix_text, spelled_out
+from benchmarks.suites import MIXES, USUAL, compression_of, compression_text, mix_name, mix_text, spelled_out
 from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.measure.cache import MeasurementCache
 from statsnet.progress import Progress
@@ -26,17 +26,17 @@ from statsnet.proxy.spec import write_proxy
 from statsnet.signatures.documents import FitSummary
 from statsnet.signatures.mix_request import mix_slug
 from statsnet.signatures.storage import load_fit
-from statsnet.synthesis.budget import DEFAULT_COMPRESSION
 from statsnet.synthesis.problem import ProxyRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow:
-    """Of one proxy: what was asked for, and some of its fit's summary. `synthesis_s` is None if it was not timed."""
+    """Of one proxy: what was asked for, and some of its fit's summary. `wanted_compression` is
+    None for the usual step, `synthesis_s` if it was not timed."""
 
     mix: str
     mode: str
-    wanted_compression: float
+    wanted_compression: float | None
     compression: float
     category_total_variation: float
     kernel_class_total_variation: float
@@ -74,7 +74,7 @@ def main() -> None:
     options.add_argument("--kept", nargs="+", type=Path, metavar="FILE", help="print these tables, make nothing")
     options.add_argument("--modes", default="inference,training")
     options.add_argument("--mixes", nargs="+", type=mix_text, default=list(MIXES.values()), metavar="MIX")
-    options.add_argument("--compression", type=float, default=DEFAULT_COMPRESSION)
+    options.add_argument("--compression", type=compression_of, metavar="N", help=f"default: {USUAL}")
     options.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
     options.add_argument("-o", "--output", type=Path, default=Path("build/fidelity/fit.csv"))
     chosen = options.parse_args()
@@ -87,7 +87,7 @@ def main() -> None:
             if (mix, mode, chosen.compression) in {(r.mix, r.mode, r.wanted_compression) for r in rows}:
                 continue
             report(Progress(stage=f"{mode} {mix}"))
-            folder = chosen.proxies / f"{mix_slug(mix)}.{mode}.{chosen.compression:g}"
+            folder = chosen.proxies / f"{mix_slug(mix)}.{mode}.{compression_text(chosen.compression)}"
             synthesis_s = None if (folder / "fit.json").exists() else _make(mix, mode, chosen.compression, folder)
             summary = load_fit(folder / "fit.json").summary
             rows.append(row_of(mix, mode, chosen.compression, summary, synthesis_s))
@@ -96,14 +96,14 @@ def main() -> None:
 
 
 def row_of(
-    mix: str, mode: str, wanted_compression: float, summary: FitSummary, synthesis_s: float | None = None
+    mix: str, mode: str, wanted_compression: float | None, summary: FitSummary, synthesis_s: float | None = None
 ) -> FitRow:
     named = {f.name for f in fields(FitRow)} & {f.name for f in fields(FitSummary)}
     figures = {name: getattr(summary, name) for name in named}
     return FitRow(mix=mix, mode=mode, wanted_compression=wanted_compression, synthesis_s=synthesis_s, **figures)
 
 
-def _make(mix: str, mode: str, compression: float, folder: Path) -> float:
+def _make(mix: str, mode: str, compression: float | None, folder: Path) -> float:
     """Write the proxy. How long it took to make, in seconds."""
     request = ProxyRequest(mix_text=spelled_out(mix), compression=compression)
     with tempfile.TemporaryDirectory() as cache:
@@ -117,7 +117,7 @@ def _make(mix: str, mode: str, compression: float, folder: Path) -> float:
 def markdown(rows: Sequence[FitRow]) -> str:
     lines = []
     for row in rows:
-        name = f"{mix_name(row.mix)}, {row.mode} at {row.wanted_compression:g}"
+        name = f"{mix_name(row.mix)}, {row.mode} at {compression_text(row.wanted_compression)}"
         lines.append([name, *(text(row) for _, text in COLUMNS.values())])
     lines.append(["goal", *(goal for goal, _ in COLUMNS.values())])
     return markdown_table(["", *COLUMNS], lines)

@@ -25,7 +25,7 @@ from benchmarks.factor_pictures import factors_svg, hero_svg
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.flow_picture import flow_svg
 from benchmarks.presilicon import PresiliconRow, presilicon_svg
-from benchmarks.suites import MACHINES, MIXES, mix_text
+from benchmarks.suites import MACHINES, MIXES, compression_of, compression_text, mix_text
 from statsnet.analysis.database import measured_signatures
 from statsnet.analysis.similarity import similarity
 from statsnet.errors import UsageError
@@ -54,13 +54,14 @@ def main() -> None:
         print(options.output / name)
 
 
-def proxies(results: Path, compression: float) -> list[FidelityRow]:
+def proxies(results: Path, compression: float | None) -> list[FidelityRow]:
     """What is known of proxies that were made for this compression, and of no other way to stand for a suite."""
     tables = [csv_tables.read(results / f"fidelity_{mode}.csv", FidelityRow) for mode in MODES]
     rows = [row for table in tables for row in table if (row.way, row.wanted_compression) == ("statsnet", compression)]
     if not rows:
         raise UsageError(
-            f"'{results}' has no proxy with a compression of {compression:g}", hint="another --compression"
+            f"'{results}' has no proxy with the compression {compression_text(compression)}",
+            hint="another --compression",
         )
     return rows
 
@@ -83,7 +84,9 @@ def _options() -> argparse.Namespace:
     known.add_argument(
         "--presilicon", type=Path, default=Path("benchmarks/results/presilicon.csv"), help="of presilicon.svg"
     )
-    known.add_argument("--compression", type=float, default=100.0, help="draw proxies that were made for this one")
+    known.add_argument(
+        "--compression", type=compression_of, default=100.0, help="draw proxies that were made for this one"
+    )
     known.add_argument("--mix", default=next(iter(MIXES)), help="of hero.svg")
     known.add_argument("--mode", choices=MODES, default=MODES[0], help="of hero.svg and workloads.svg")
     known.add_argument("-o", "--output", type=Path, default=Path("docs/pictures"))

@@ -42,6 +42,20 @@ MACHINES = {
 """Folder of results -> the kind of machine. All CPUs are those of virtual machines with two cores."""
 
 
+USUAL = "usual"
+"""The step that `statsnet synthesize` chooses if nobody says how long it is to be."""
+
+
+def compression_of(text: str) -> float | None:
+    """How many times shorter than its suite a proxy's step is to be; None for USUAL. Raises ValueError."""
+    return None if text == USUAL else float(text)
+
+
+def compression_text(compression: float | None) -> str:
+    """As `compression_of` reads it."""
+    return USUAL if compression is None else f"{compression:g}"
+
+
 def mix_text(name: str) -> str:
     """A mix by its name, or as it is spelled."""
     return MIXES.get(name, name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.suites import spelled_out
+from benchmarks.suites import compression_text, spelled_out
 from benchmarks.ways.baselines import NETWORKS, baseline_source, representatives
 from statsnet.devices.make_proxy import MakeOptions, prepare_proxy, synthesize
 from statsnet.environment.temporary import temporary_folder
@@ -50,11 +50,11 @@ _Maker = Callable[[ProxyRequest, MakeOptions, Path], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A suite, and one way to stand for it: subjects with their weights."""
+    """A suite, and one way to stand for it: subjects with their weights. `compression` is None for the usual step."""
 
     mix: str
     mode: str
-    compression: float
+    compression: float | None
     way: str
     suite: Sequence[Weighted]
     stand_in: Sequence[Weighted]
@@ -66,7 +66,7 @@ class Comparison:
 def comparisons(
     mix: str,
     mode: str,
-    compression: float,
+    compression: float | None,
     folder: Path,
     *,
     ways: Collection[str],
@@ -78,12 +78,12 @@ def comparisons(
     `folder` yet is made now, for the environment of the `pool` or of this machine."""
     options = MakeOptions(mode=mode, cache=cache, pool=pool)
     request = ProxyRequest(mix_text=spelled_out(mix), compression=compression)
-    name = f"{mix_slug(mix)}.{mode}.{compression:g}"
+    name = f"{mix_slug(mix)}.{mode}.{compression_text(compression)}"
 
     def network(way: str) -> list[Weighted]:
         path = folder / (name if way == PROXY else f"{name}.{way.replace(' ', '-')}")
         if not (path / "network.py").exists():
-            report(Progress(stage=f"making '{way}' for {mix}, {mode}, {compression:g} times shorter"))
+            report(Progress(stage=f"making '{way}' for {mix}, {mode}, compression {compression_text(compression)}"))
             MAKERS[way](request, options, path)
         return [(1.0, network_subject(path, f"{name}, {way}"))]
 

@@ -521,13 +521,14 @@ class ConvChain(Block):
 
 
 class Linear(Block):
-    """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs. If it has
-    several `uses`, it runs so often, each time on other rows, as in a loop over time steps. Its weight then stays in a
-    cache, and the weight's gradients are added up."""
+    """rows × inputs times inputs × outputs, with optional addition of a side input and activation behind it;
+    `weight_first_axis_in` stores the weight as inputs × outputs. If it has several `uses`, it runs so often, each time
+    on other rows, as in a loop over time steps. Its weight then stays in a cache, and the weight's gradients are added
+    up."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",
-        weight_first_axis_in: bool = False, uses: int = 1,
+        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False,
     ) -> None:
         super().__init__(rows * uses, inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
@@ -536,6 +537,7 @@ class Linear(Block):
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
         self.rows, self.uses = rows, uses
+        self.side_input = side_input(rows, outputs) if residual else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
@@ -548,6 +550,8 @@ class Linear(Block):
             y = x @ self.weight
         else:
             y = torch.addmm(self.bias, x, self.weight)
+        if self.side_input is not None:
+            y = y + self.side_input
         return y if self.activation is None else self.activation(y)
 
 

@@ -474,14 +474,24 @@ def zipf_indices(
     return (rank.long() - 1).clamp(0, rows - 1) * spread % rows
 
 
+def side_input(*shape: int) -> nn.Parameter:
+    """A block's second operand, in place of another branch: for example one side of an addition.
+
+    Its values have both signs and are never near zero, so products and quotients neither vanish nor grow.
+    """
+    values = numbers(*shape)
+    return nn.Parameter(0.8 * values.sign() + 0.25 * values)
+
+
 class Linear(Block):
-    """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs. If it has
-    several `uses`, it runs so often, each time on other rows, as in a loop over time steps. Its weight then stays in a
-    cache, and the weight's gradients are added up."""
+    """rows × inputs times inputs × outputs, with optional addition of a side input and activation behind it;
+    `weight_first_axis_in` stores the weight as inputs × outputs. If it has several `uses`, it runs so often, each time
+    on other rows, as in a loop over time steps. Its weight then stays in a cache, and the weight's gradients are added
+    up."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",
-        weight_first_axis_in: bool = False, uses: int = 1,
+        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False,
     ) -> None:
         super().__init__(rows * uses, inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
@@ -490,6 +500,7 @@ class Linear(Block):
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
         self.rows, self.uses = rows, uses
+        self.side_input = side_input(rows, outputs) if residual else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
@@ -502,6 +513,8 @@ class Linear(Block):
             y = x @ self.weight
         else:
             y = torch.addmm(self.bias, x, self.weight)
+        if self.side_input is not None:
+            y = y + self.side_input
         return y if self.activation is None else self.activation(y)
 
 
@@ -517,15 +530,6 @@ class BatchedMatMul(Block):
     def forward(self, x: Tensor) -> Tensor:
         side_input = self.side_input.mT if self.transposed else self.side_input
         return torch.bmm(self.enter(x), side_input)
-
-
-def side_input(*shape: int) -> nn.Parameter:
-    """A block's second operand, in place of another branch: for example one side of an addition.
-
-    Its values have both signs and are never near zero, so products and quotients neither vanish nor grow.
-    """
-    values = numbers(*shape)
-    return nn.Parameter(0.8 * values.sign() + 0.25 * values)
 
 
 class Attention(Block):

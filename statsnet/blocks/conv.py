@@ -21,7 +21,7 @@ from statsnet.blocks.base import (
 )
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import TensorSpec
+from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import MANY_IMAGES
 
 
@@ -87,6 +87,12 @@ def activation_behind(motif: list[Cluster]) -> str:
     return next((ACTIVATIONS[name] for name in names if name in ACTIVATIONS), "")
 
 
+def adds_a_branch(cluster: Cluster) -> bool:
+    """Whether it is the sum of two tensors of one shape."""
+    shapes = [a["shape"] for a in cluster.args if is_tensor(a)]
+    return base_name(cluster.op) in ("add", "add_") and len(shapes) == 2 and shapes[0] == shapes[1]
+
+
 def channels_are_last(map_: TensorSpec) -> bool:
     """Whether the channels of a map (batch × channels × size) are innermost in memory."""
     return map_.layout == ("transposed" if len(map_.shape) == 3 else "channels_last")
@@ -120,7 +126,7 @@ class ConvKind(BlockKind):
             "padding": per_axis(first.args[4], len(size)),
             "groups": first.args[8],
             "bias": bias is not None,
-            "residual": any(base_name(c.op) in ("add", "add_") for c in motif[1:]),
+            "residual": any(map(adds_a_branch, motif[1:])),
             "norm": normalized(motif),
             "activation": activation_behind(motif),
         }

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, numbers
-from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind
+from statsnet.blocks.base import Block, BlockKind, Config, divided, numbers, side_input
+from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind, adds_a_branch
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec
@@ -23,13 +23,14 @@ FARTHEST_ROWS = 0.05
 
 
 class Linear(Block):
-    """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs. If it has
-    several `uses`, it runs so often, each time on other rows, as in a loop over time steps. Its weight then stays in a
-    cache, and the weight's gradients are added up."""
+    """rows × inputs times inputs × outputs, with optional addition of a side input and activation behind it;
+    `weight_first_axis_in` stores the weight as inputs × outputs. If it has several `uses`, it runs so often, each time
+    on other rows, as in a loop over time steps. Its weight then stays in a cache, and the weight's gradients are added
+    up."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",
-        weight_first_axis_in: bool = False, uses: int = 1,
+        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(rows * uses, inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
@@ -38,6 +39,7 @@ class Linear(Block):
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
         self.rows, self.uses = rows, uses
+        self.side_input = side_input(rows, outputs) if residual else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
@@ -50,6 +52,8 @@ class Linear(Block):
             y = x @ self.weight
         else:
             y = torch.addmm(self.bias, x, self.weight)
+        if self.side_input is not None:
+            y = y + self.side_input
         return y if self.activation is None else self.activation(y)
 
 
@@ -57,6 +61,7 @@ class LinearKind(BlockKind):
     name = "linear"
     module = Linear
     mixes = True
+    helpers = (side_input,)
     words = OF_ACTIVATIONS
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
@@ -66,7 +71,7 @@ class LinearKind(BlockKind):
         if operands is None:
             return None
         x, weight = (TensorSpec.from_dict(first.args[i]) for i in operands)
-        return {
+        config: Config = {
             "rows": math.prod(x.shape[:-1]),
             "inputs": x.shape[-1],
             "outputs": weight.shape[0] if base == "linear" else weight.shape[1],
@@ -74,6 +79,7 @@ class LinearKind(BlockKind):
             "activation": activation_behind(motif),
             "weight_first_axis_in": base != "linear" and weight.layout == "contiguous",
         }
+        return {**config, "residual": True} if any(map(adds_a_branch, motif[1:2])) else config
 
     def with_uses(self, config: Config, uses: int) -> Config | None:
         return {**config, "uses": uses}

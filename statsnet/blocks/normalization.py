@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided, side_input
-from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind
+from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind, adds_a_branch
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import is_tensor
 
 
 class Norm(Block):
@@ -53,7 +52,7 @@ class NormKind(BlockKind):
     words: ClassVar = {"kind": NORMS, **OF_ACTIVATIONS}
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
-        residual = _adds_a_branch(motif)
+        residual = len(motif) > 1 and adds_a_branch(motif[0])
         motif = motif[residual:]
         first, base = motif[0], base_name(motif[0].op)
         kind = next((k for k in NORMS if f"{k}_norm" in base), None)
@@ -92,11 +91,3 @@ class NormKind(BlockKind):
             channels = divided(rest[0], -(-divisor // batch))
             return None if channels is None else {**config, "shape": (1, channels, *rest[1:])}
         return None
-
-
-def _adds_a_branch(motif: list[Cluster]) -> bool:
-    """Whether a motif of several operators begins with the sum of two tensors of one shape."""
-    if len(motif) < 2 or base_name(motif[0].op) not in ("add", "add_"):
-        return False
-    shapes = [a["shape"] for a in motif[0].args if is_tensor(a)]
-    return len(shapes) == 2 and shapes[0] == shapes[1]

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     type=options.Duration(),
     metavar="TIME",
     help=(
-        "Step time of the proxy. Default: that of the suite ÷ the compression, but at least 40 ms (training: 80 ms). "
-        "Of a suite below twice that: half of its time. Never less than 20 ms. "
+        "Step time of the proxy. Default: that of the suite ÷ the compression, but at least 80 ms (training: 160 "
+        "ms). Of a suite below that: all of its time, but at least 20 ms. "
         "On a GPU: one call of each of the 44 operators that take the most time, 20 to 50 ms."
     ),
 )

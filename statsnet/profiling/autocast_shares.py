@@ -13,7 +13,9 @@ import torch
 
 from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.conversion import plain
 from statsnet.signatures.model import Cluster, Signature, round_autocast_share
 from statsnet.signatures.operators import tensors_of
 from statsnet.workloads import Step
@@ -39,6 +41,20 @@ def with_autocast_shares(signature: Signature, step: Step, device: str, phases: 
     if device == "cpu" and (signature.memory.peak_bytes or 0) > MOST_MEMORY * memory_at_hand_bytes():
         return signature
     return told_of_autocast(signature, step, device, phases)
+
+
+def with_known_shares(signature: Signature, known: Signature) -> Signature | None:
+    """The signature, told by another one of the same work. None if that lacks one of its clusters, or does not know."""
+    shares = {_identity(c): c.autocast_share for c in known.clusters}
+    identities = [_identity(c) for c in signature.clusters]
+    if not shares.keys() >= {*identities} or all(shares[i] is None for i in identities):
+        return None
+    pairs = zip(signature.clusters, identities, strict=True)
+    return replace(signature, clusters=tuple(replace(c, autocast_share=shares[i]) for c, i in pairs))
+
+
+def _identity(cluster: Cluster) -> str:
+    return canonical_json(plain((cluster.op, cluster.phase, cluster.args, cluster.outputs)))
 
 
 def told_of_autocast(signature: Signature, step: Step, device: str, phases: Phases) -> Signature:

@@ -15,7 +15,7 @@ from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.measure.timing_tasks import Model
-from statsnet.profiling.autocast_shares import with_autocast_shares
+from statsnet.profiling.autocast_shares import with_autocast_shares, with_known_shares
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.counting import count_steps, largest_step, phases_of
@@ -73,7 +73,7 @@ class ProfileWorkload(CountableTask[Profile]):
     only counted, on fake tensors: nothing is allocated or timed, and the step may be of one of many `processes`, none
     of which is there. See trace_step for `repeats` and `min_time_s`. Of several processes that are there, each waits
     for the others no longer than `group_timeout_s`. What a signature of the same work tells for all devices (`known`)
-    is not looked at again: that steps are alike, and their memory."""
+    is not looked at again: that steps are alike, their memory, and what works in lower precision under autocast."""
 
     model: Model
     device: str = "cpu"
@@ -168,7 +168,8 @@ class ProfileWorkload(CountableTask[Profile]):
         counted = kind == "cuda" and traced.variation is None
         notes = (*_notes(step, signature, traced.traces), *traced.notes)
         if alone() and not setting.in_process:  # at last: a model that fails leaves its state behind
-            signature = with_autocast_shares(signature, step, kind, phases_of(step))
+            known = None if self.known is None else with_known_shares(signature, self.known)
+            signature = known or with_autocast_shares(signature, step, kind, phases_of(step))
         return Profile(
             signature=signature,
             launches=tuple(launches_of(traced.traces, traced.shares)) if counted else None,

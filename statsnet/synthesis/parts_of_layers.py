@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from statsnet.blocks import recognise
-from statsnet.blocks.conv import ACTIVATIONS
+from statsnet.blocks.conv import ACTIVATIONS, adds_a_branch
 from statsnet.profiling.motifs import JOINING
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.target import Target
@@ -23,7 +23,7 @@ MOSTLY = 0.5
 HELD = {
     "conv": ("batch norm", "addition", "activation"),
     "deconv": ("batch norm", "activation"),
-    "linear": ("activation",),
+    "linear": ("addition", "activation"),
 }
 """What blocks of layers have behind the convolution or product, in order, each at most once. Other products, as those
 of batches and of sparse matrices, have nothing."""
@@ -68,4 +68,4 @@ def _part(cluster: TargetCluster) -> str:
     base = base_name(cluster.op)
     if "batch_norm" in base:
         return "batch norm"
-    return "addition" if base in ("add", "add_") else "activation" if base in ACTIVATIONS else ""
+    return "addition" if adds_a_branch(cluster) else "activation" if base in ACTIVATIONS else ""  # type: ignore[arg-type]

@@ -54,9 +54,9 @@ FEWEST_USES, MOST_USES = 4, 64
 OF_FAMILY = frozenset({
     "functions", "activation", "cell", "kernel", "kernels", "kind", "mode", "norm", "causal", "function",
     "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
-    "output_last_axis",
+    "output_last_axis", "residual",
 })  # fmt: skip
-"""Parts of a configuration that decide which kernels run, rather than their sizes."""
+"""Parts of a configuration that decide which kernels run, or what runtimes join, rather than their sizes."""
 
 MOST_DRAWN = 10**7
 """At most this many indices are drawn to count the rows that they read."""

@@ -31,9 +31,9 @@ def test_a_word_that_is_none_of_them_ends_it_at_once(
 
 
 def test_mixes_have_names_and_lists_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["--compressions", "20,500", "--ways", "random,subset", "--mixes", "vision", "rl:1"]
+    words = ["--compressions", "20,usual", "--ways", "random,subset", "--mixes", "vision", "rl:1"]
     read = vars(options(monkeypatch, *words))
-    assert read["compressions"] == [20.0, 500.0]
+    assert read["compressions"] == [20.0, None]
     assert read["ways"] == ["random", "subset"]
     assert read["mixes"] == [MIXES["vision"], "rl:1"]
 

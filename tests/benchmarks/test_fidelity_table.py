@@ -45,14 +45,20 @@ def test_a_later_run_replaces_what_it_measured_again() -> None:
 
 
 def test_each_compression_has_lines_and_goals_of_its_own() -> None:
-    rows = [row("a", "ours", 0.05), row("a", "ours", 0.06, wanted_compression=20.0)]
+    rows = [
+        row("a", "ours", 0.05),
+        row("a", "ours", 0.06, wanted_compression=20.0),
+        row("a", "ours", 0.04, wanted_compression=None),
+    ]
     assert [line.split("|")[1].strip() for line in factors(rows).splitlines()[2:]] == [
         "a, inference at 100",
         "a, inference at 20",
+        "a, inference at usual",
     ]
-    at_100, at_20 = summary(rows).splitlines()[2:]
+    at_100, at_20, at_usual = summary(rows).splitlines()[2:]
     assert at_100.startswith("| inference at 100: ours | 1 | 5.0 %") and at_100.endswith("| 0 (of 3%) | 1 (of 10%) |")
     assert at_20.startswith("| inference at 20: ours | 1 | 6.0 %") and at_20.endswith("| 0 (of 2%) | 1 (of 7%) |")
+    assert at_usual.startswith("| inference at usual: ours | 1 | 4.0 %") and at_usual.endswith("| 1 (of 10%) |")
 
 
 @pytest.mark.parametrize(("proxy", "noise", "least"), [(2.2, None, 0.05), (2.02, None, 0.0), (2.2, 0.03, 0.0)])

@@ -69,7 +69,7 @@ def test_other_ways_and_compressions_are_left_out(tmp_path: Path) -> None:
     for mode in pictures.MODES:
         (tmp_path / f"fidelity_{mode}.csv").write_text(table_text(FidelityRow, rows))
     assert pictures.proxies(tmp_path, 100.0) == [rows[0], rows[0]]
-    with pytest.raises(UsageError, match="compression of 50"):
+    with pytest.raises(UsageError, match="compression 50"):
         pictures.proxies(tmp_path, 50.0)
 
 

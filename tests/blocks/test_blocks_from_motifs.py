@@ -31,6 +31,16 @@ class TransposedLinear(nn.Module):
         return torch.addmm(self.bias, x.view(-1, x.shape[-1]), self.weight)
 
 
+class LinearAndBranch(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(super().forward(x) + x)
+
+
+class LinearAndNumber(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(super().forward(x) + 1)
+
+
 def conv_norm_relu() -> nn.Module:
     return nn.Sequential(nn.Conv2d(4, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU())
 
@@ -60,6 +70,10 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
     "linear and gelu": (
         nn.Sequential(nn.Linear(6, 5), nn.GELU()), (r(3, 6),), "linear", {"activation": "gelu"},
     ),
+    "linear and a branch": (
+        LinearAndBranch(6, 6), (r(2, 3, 6),), "linear", {"rows": 6, "residual": True, "activation": "relu"},
+    ),
+    "linear and a number": (LinearAndNumber(6, 6), (r(2, 3, 6),), "linear", {"rows": 6, "activation": "relu"}),
     "linear without bias": (nn.Linear(6, 5, bias=False), (r(4, 6),), "linear", {"rows": 4, "bias": False}),
     "GPT-2's linear": (TransposedLinear(6, 5), (r(4, 6),), "linear", {"weight_first_axis_in": True}),
     "bmm": (torch.bmm, (r(2, 3, 4), r(2, 4, 5)), "batched_matmul", {"depth": 4, "transposed": False}),

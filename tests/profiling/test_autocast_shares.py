@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from profiling_helpers import profiled
 from torch import nn
+
+from statsnet.profiling.autocast_shares import with_known_shares
 
 
 class Residual(nn.Module):
@@ -58,3 +61,13 @@ def test_a_sum_with_a_residual_stays_and_what_follows_a_product_does_not() -> No
 
 def test_a_model_that_fails_under_autocast_or_has_another_dtype_tells_nothing() -> None:
     assert set(shares(refusing).values()) == set(shares(halved).values()) == {None}
+
+
+def test_a_signature_of_the_same_work_tells_the_shares_if_it_knows_them_and_has_all_clusters() -> None:
+    fresh = replace(profiled(residual).signature, motifs=())
+    unknown = replace(fresh, clusters=tuple(replace(c, autocast_share=None) for c in fresh.clusters))
+    assert with_known_shares(unknown, replace(fresh, clusters=fresh.clusters[::-1])) == fresh
+    assert with_known_shares(fresh, unknown) is None
+    first, *_ = fresh.clusters
+    other = replace(first, args=first.args[1:])
+    assert with_known_shares(fresh, replace(fresh, clusters=(other, *fresh.clusters[1:]))) is None

@@ -73,6 +73,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"rows": 16, "inputs": 8, "outputs": 12, "weight_first_axis_in": True},
         {"rows": 16, "inputs": 8, "outputs": 12, "bias": False, "weight_first_axis_in": True},
         {"rows": 4, "inputs": 8, "outputs": 12, "activation": "silu", "uses": 4},
+        {"rows": 16, "inputs": 8, "outputs": 12, "residual": True, "activation": "relu"},
     ],
     "batched_matmul": [
         {"batch": 8, "rows": 3, "depth": 16, "columns": 5},

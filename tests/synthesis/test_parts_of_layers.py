@@ -39,6 +39,8 @@ OF_ROWS = {
     "norm": cluster("aten.native_batch_norm.default", "normalization",
                     (tensor(64, 48), *[tensor(48)] * 4, False, 0.1, 1e-5), tensor(64, 48)),
     "relu": cluster("aten.relu.default", "activation", (tensor(64, 48),), tensor(64, 48)),
+    "add": cluster("aten.add.Tensor", "elementwise", (tensor(64, 48), tensor(64, 48)), tensor(64, 48)),
+    "bias": cluster("aten.add.Tensor", "elementwise", (tensor(64, 48), tensor(48)), tensor(64, 48)),
 }  # fmt: skip
 
 
@@ -61,6 +63,8 @@ def target(*motif: Cluster, behind: float = 4.0, mode: str = "inference") -> Tar
         ((CONV, RELU, ADD), {"conv", "pointwise"}),  # nor an addition behind its activation
         ((NORM, RELU), {"norm", "pointwise"}),
         ((LINEAR, OF_ROWS["relu"]), {"linear"}),
+        ((LINEAR, OF_ROWS["add"], OF_ROWS["relu"]), {"linear"}),
+        ((LINEAR, OF_ROWS["bias"]), {"linear", "pointwise"}),
         ((LINEAR, OF_ROWS["norm"], OF_ROWS["relu"]), {"linear", "pointwise"}),
         ((DECONV, RELU), {"deconv"}),
         ((DECONV, ADD), {"deconv", "pointwise"}),

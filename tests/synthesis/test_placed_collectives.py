@@ -209,13 +209,12 @@ def test_the_usual_step_of_one_workload_ends_with_whole_calls() -> None:
     assert step_of_whole_calls(asked, 0.012 / 53, 0.012) == pytest.approx(0.012 / 20, rel=CALLS_ERROR * 1.01)
 
 
-def test_a_short_step_of_several_processes_has_a_proxy_as_long() -> None:
-    """With half of the calls, which of them run beside each other could not follow the step."""
+def test_a_short_step_has_a_proxy_as_long() -> None:
     (member,) = distributed().members
     (measurement,) = member.signature.measurements
     slower = target_of(replace(member.signature, measurements=(measurement.scale_times(0.03 / 0.012),)))
     assert usual_budget_of(slower, own_sizes=False) == pytest.approx(0.03)
-    assert usual_budget_of(computing(slower), own_sizes=False) == pytest.approx(0.02)
+    assert usual_budget_of(computing(slower), own_sizes=False) == pytest.approx(0.025)
 
 
 def test_an_operation_that_is_never_called_makes_no_step_longer() -> None:
