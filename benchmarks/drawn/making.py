@@ -24,7 +24,7 @@ from statsnet.signatures.member_key import key_of, keyed
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis.budget import DEFAULT_COMPRESSION, usual_budget_of
+from statsnet.synthesis.budget import usual_budget_of
 from statsnet.synthesis.problem import ProxyRequest
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def comparisons_of(mix: DrawnMix, ways: Sequence[str]) -> list[Comparison]:
         Comparison(
             mix=f"mix {mix.number}",
             mode=mix.mode,
-            compression=DEFAULT_COMPRESSION,
+            compression=None,
             way=way,
             suite=suite,
             stand_in=[(1.0, network_subject(mix.network(way), f"mix {mix.number}, {way}"))],

@@ -88,9 +88,11 @@ def activation_behind(motif: list[Cluster]) -> str:
 
 
 def adds_a_branch(cluster: Cluster) -> bool:
-    """Whether it is the sum of two tensors of one shape."""
-    shapes = [a["shape"] for a in cluster.args if is_tensor(a)]
-    return base_name(cluster.op) in ("add", "add_") and len(shapes) == 2 and shapes[0] == shapes[1]
+    """Whether it is the sum of two tensors of one shape, neither of them expanded."""
+    tensors = [a for a in cluster.args if is_tensor(a)]
+    if base_name(cluster.op) not in ("add", "add_") or any(0 in (a.get("strides") or ()) for a in tensors):
+        return False
+    return len(tensors) == 2 and tensors[0]["shape"] == tensors[1]["shape"]
 
 
 def channels_are_last(map_: TensorSpec) -> bool:

@@ -82,7 +82,7 @@ class LinearKind(BlockKind):
         return {**config, "residual": True} if any(map(adds_a_branch, motif[1:2])) else config
 
     def with_uses(self, config: Config, uses: int) -> Config | None:
-        return {**config, "uses": uses}
+        return {**{name: value for name, value in config.items() if name != "residual"}, "uses": uses}
 
     def uses(self, config: Config) -> int:
         return int(config.get("uses", 1))

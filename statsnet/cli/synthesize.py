@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "--compression",
     type=click.FloatRange(min=1.0),
     metavar="N",
-    help="How many times shorter than one step of every workload it is to be (default 53, but see --budget for GPUs).",
+    help="How many times shorter than one step of every workload it is to be (default: see --budget).",
 )
 @click.option(
     "--trials",

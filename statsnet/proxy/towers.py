@@ -12,7 +12,7 @@ from functools import cache, cached_property
 import torch
 
 from statsnet.blocks import KINDS, Config
-from statsnet.blocks.base import with_tuples
+from statsnet.blocks.base import SIDE_INPUTS, with_tuples
 from statsnet.signatures.documents import TowerPurpose
 
 LONGEST_TOWER = 24
@@ -67,6 +67,7 @@ class Tower:
 
 
 def parameter_count(block: Placed) -> int:
+    """Without side inputs, which stand for activations of another branch."""
     return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[0]
 
 
@@ -79,7 +80,9 @@ def elements_read(block: Placed) -> int:
 def _sizes(kind_name: str, config_json: str) -> tuple[int, int]:
     """(parameters, elements read)."""
     kind, config = KINDS[kind_name], _config(config_json)
-    return sum(p.numel() for p in kind.on_meta(config).parameters()), kind.elements_read(config)
+    named = kind.on_meta(config).named_parameters()
+    parameters = sum(p.numel() for name, p in named if name.rpartition(".")[2] not in SIDE_INPUTS)
+    return parameters, kind.elements_read(config)
 
 
 def _config(config_json: str) -> Config:

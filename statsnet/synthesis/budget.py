@@ -25,7 +25,7 @@ SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
 """Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
 
 SHORTER = 0.5
-"""There a usual step takes at most this share of the suite's time, unless that is too short for any proxy."""
+"""On GPUs, a usual step takes at most this share of the suite's time, unless that is too short for any proxy."""
 
 
 def budget_of(target: Target, compression: float) -> float:

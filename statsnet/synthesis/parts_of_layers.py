@@ -68,4 +68,6 @@ def _part(cluster: TargetCluster) -> str:
     base = base_name(cluster.op)
     if "batch_norm" in base:
         return "batch norm"
-    return "addition" if adds_a_branch(cluster) else "activation" if base in ACTIVATIONS else ""  # type: ignore[arg-type]
+    if adds_a_branch(cluster):  # type: ignore[arg-type]
+        return "addition"
+    return "activation" if base in ACTIVATIONS else ""

@@ -36,11 +36,6 @@ class LinearAndBranch(nn.Linear):
         return F.relu(super().forward(x) + x)
 
 
-class LinearAndNumber(nn.Linear):
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(super().forward(x) + 1)
-
-
 def conv_norm_relu() -> nn.Module:
     return nn.Sequential(nn.Conv2d(4, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU())
 
@@ -73,7 +68,6 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
     "linear and a branch": (
         LinearAndBranch(6, 6), (r(2, 3, 6),), "linear", {"rows": 6, "residual": True, "activation": "relu"},
     ),
-    "linear and a number": (LinearAndNumber(6, 6), (r(2, 3, 6),), "linear", {"rows": 6, "activation": "relu"}),
     "linear without bias": (nn.Linear(6, 5, bias=False), (r(4, 6),), "linear", {"rows": 4, "bias": False}),
     "GPT-2's linear": (TransposedLinear(6, 5), (r(4, 6),), "linear", {"weight_first_axis_in": True}),
     "bmm": (torch.bmm, (r(2, 3, 4), r(2, 4, 5)), "batched_matmul", {"depth": 4, "transposed": False}),
@@ -212,6 +206,13 @@ def test_the_block_runs_the_same_operator(case: str, grad: bool, motifs: Motifs)
     assert again.op == first.op
     if case != "expanded operand":
         assert shapes(again) == shapes(first)
+
+
+def test_a_number_or_an_expanded_tensor_is_no_branch(motifs: Motifs) -> None:
+    x, layer, position = r(2, 3, 6), nn.Linear(6, 6), r(6)
+    for added in (1, position, position.expand(2, 3, 6)):
+        _, config = recognised(lambda added=added: layer(x) + added, motifs, "linear")  # type: ignore[misc]
+        assert "residual" not in config
 
 
 def test_unequal_pieces_keep_their_number(motifs: Motifs) -> None:
