@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.console import markdown_table, percent
-from benchmarks.suites import compression_text, mix_name
+from benchmarks.suites import mix_name, step_named
 from statsnet.evaluation.factors import relative_error
 from statsnet.signatures.intervals import Interval
 
@@ -22,10 +22,9 @@ GOALS = {20.0: (0.02, 0.07), 100.0: (0.03, 0.10)}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FidelityRow:
     """One way to stand for a mix under one setting. `way` is `statsnet` for the proxy. `wanted_compression` is None
-    for the usual step. Bounds are those of 95 %
-    intervals. `suite_noise`: by how much the suite's factor differs between odd and even rounds. `least_error`: the
-    smallest error that interval and noise allow. Generated shares: of the time, in kernels that a compiler generated.
-    """
+    for the usual step. Bounds are those of 95 % intervals. `suite_noise`: by how much the suite's factor differs
+    between odd and even rounds. `least_error`: the smallest error that interval and noise allow. Generated shares: of
+    the time, in kernels that a compiler generated."""
 
     mix: str
     mode: str
@@ -101,7 +100,7 @@ def factors(rows: Sequence[FidelityRow]) -> str:
 def _compressions_named(rows: Sequence[FidelityRow]) -> dict[float | None, str]:
     """What the lines of each compression are marked with: nothing, if there is only one."""
     compressions = {row.wanted_compression for row in rows}
-    return {c: f" at {compression_text(c)}" if len(compressions) > 1 else "" for c in compressions}
+    return {c: step_named(c) if len(compressions) > 1 else "" for c in compressions}
 
 
 def factors_cell(suite: float, proxy: float, error: float, low: float | None, high: float | None) -> str:
@@ -142,9 +141,8 @@ def summary(rows: Sequence[FidelityRow]) -> str:
 
 def _summary(name: str, rows: Sequence[FidelityRow]) -> list[str]:
     errors = np.array([abs(row.error) for row in rows])
-    wanted = rows[0].wanted_compression
-    largest = GOALS[max(GOALS)]
-    goals = largest if wanted is None else next((goal for c, goal in GOALS.items() if c >= wanted), largest)
+    wanted = rows[0].wanted_compression or math.inf
+    goals = next((goal for compression, goal in GOALS.items() if compression >= wanted), GOALS[max(GOALS)])
     figures = (np.median(errors), np.percentile(errors, 95), errors.mean(), errors.max())
     reached = [f"{sum(row.least_error <= goal for row in rows)} (of {goal:.0%})" for goal in goals]
     return [name, str(len(rows)), *(f"{100 * x:.1f} %" for x in figures), *reached]

@@ -18,7 +18,16 @@ from pathlib import Path
 
 from benchmarks import csv_tables
 from benchmarks.console import markdown_table, parser, report, start
-from benchmarks.suites import MIXES, USUAL, compression_of, compression_text, mix_name, mix_text, spelled_out
+from benchmarks.suites import (
+    MIXES,
+    USUAL,
+    compression_of,
+    compression_text,
+    mix_name,
+    mix_text,
+    spelled_out,
+    step_named,
+)
 from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.measure.cache import MeasurementCache
 from statsnet.progress import Progress
@@ -31,8 +40,8 @@ from statsnet.synthesis.problem import ProxyRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow:
-    """Of one proxy: what was asked for, and some of its fit's summary. `wanted_compression` is
-    None for the usual step, `synthesis_s` if it was not timed."""
+    """Of one proxy: what was asked for, and some of its fit's summary. `wanted_compression` is None for
+    the usual step, `synthesis_s` if it was not timed."""
 
     mix: str
     mode: str
@@ -117,7 +126,7 @@ def _make(mix: str, mode: str, compression: float | None, folder: Path) -> float
 def markdown(rows: Sequence[FitRow]) -> str:
     lines = []
     for row in rows:
-        name = f"{mix_name(row.mix)}, {row.mode} at {compression_text(row.wanted_compression)}"
+        name = f"{mix_name(row.mix)}, {row.mode}{step_named(row.wanted_compression)}"
         lines.append([name, *(text(row) for _, text in COLUMNS.values())])
     lines.append(["goal", *(goal for goal, _ in COLUMNS.values())])
     return markdown_table(["", *COLUMNS], lines)

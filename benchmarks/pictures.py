@@ -85,7 +85,11 @@ def _options() -> argparse.Namespace:
         "--presilicon", type=Path, default=Path("benchmarks/results/presilicon.csv"), help="of presilicon.svg"
     )
     known.add_argument(
-        "--compression", type=compression_of, default=100.0, help="draw proxies that were made for this one"
+        "--compression",
+        type=compression_of,
+        default=100.0,
+        metavar="N",
+        help="draw proxies that were made for this one; or usual (default: 100, as in the stored tables)",
     )
     known.add_argument("--mix", default=next(iter(MIXES)), help="of hero.svg")
     known.add_argument("--mode", choices=MODES, default=MODES[0], help="of hero.svg and workloads.svg")

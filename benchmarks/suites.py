@@ -56,6 +56,11 @@ def compression_text(compression: float | None) -> str:
     return USUAL if compression is None else f"{compression:g}"
 
 
+def step_named(compression: float | None) -> str:
+    """What a table puts behind a proxy's mode."""
+    return ", usual step" if compression is None else f" at {compression:g}"
+
+
 def mix_text(name: str) -> str:
     """A mix by its name, or as it is spelled."""
     return MIXES.get(name, name)

@@ -82,7 +82,9 @@ class LinearKind(BlockKind):
         return {**config, "residual": True} if any(map(adds_a_branch, motif[1:2])) else config
 
     def with_uses(self, config: Config, uses: int) -> Config | None:
-        return {**{name: value for name, value in config.items() if name != "residual"}, "uses": uses}
+        """Without the addition: a loop adds another branch each time, and a block has one."""
+        layer = {name: value for name, value in config.items() if name != "residual"}
+        return {**layer, "uses": uses}
 
     def uses(self, config: Config) -> int:
         return int(config.get("uses", 1))

@@ -15,10 +15,9 @@ spends a fifth between operators, suites less than a tenth."""
 
 USUAL_STEP_S = {"inference": 80e-3, "training": 160e-3}
 """If nobody says how long a step may take, it takes at least this long, but no longer than the suite. Calls come whole,
-and a training step has three times as many. The first round's predicted error (fit.json, `synthesize --budget`) of
-BERT-base, GPT-2, DIN, DLRM and NCF was 4.4 at 20 ms, 2.0 at 30, 1.7 at 40, 1.2 at 60, 1.0 at 80 and 0.9 at 150; of
-three training mixes of models that nobody tuned for 1.4, 2.1 and 1.4 at 40 ms, 1.0, 0.8 and 1.2 at 80, and 0.9, 0.6
-and 1.1 at 160."""
+and a training step has three times as many. By fit.json (`synthesize --budget`), proxies of BERT-base, GPT-2, DIN, DLRM
+and NCF missed kernel classes by 6.6 points at 40 ms and by 4.4 at 80; those of three training mixes of models that
+nobody tuned for by 4.8, 5.9 and 8.0 points at 76, 79 and 55 ms, and by 4.1, 4.7 and 4.4 at 176, 165 and 96."""
 
 DISTINCT_CALLS = 44
 SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3

@@ -53,12 +53,12 @@ def test_each_compression_has_lines_and_goals_of_its_own() -> None:
     assert [line.split("|")[1].strip() for line in factors(rows).splitlines()[2:]] == [
         "a, inference at 100",
         "a, inference at 20",
-        "a, inference at usual",
+        "a, inference, usual step",
     ]
     at_100, at_20, at_usual = summary(rows).splitlines()[2:]
     assert at_100.startswith("| inference at 100: ours | 1 | 5.0 %") and at_100.endswith("| 0 (of 3%) | 1 (of 10%) |")
     assert at_20.startswith("| inference at 20: ours | 1 | 6.0 %") and at_20.endswith("| 0 (of 2%) | 1 (of 7%) |")
-    assert at_usual.startswith("| inference at usual: ours | 1 | 4.0 %") and at_usual.endswith("| 1 (of 10%) |")
+    assert at_usual.startswith("| inference, usual step: ours | 1 | 4.0 %") and at_usual.endswith("| 1 (of 10%) |")
 
 
 @pytest.mark.parametrize(("proxy", "noise", "least"), [(2.2, None, 0.05), (2.02, None, 0.0), (2.2, 0.03, 0.0)])
