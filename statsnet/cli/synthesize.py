@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     metavar="TIME",
     help=(
         "Step time of the proxy. Default: that of the suite ÷ the compression, but at least 80 ms (training: 160 "
-        "ms). Of a suite below that: all of its time, but at least 20 ms. "
+        "ms), more for a suite of long calls. Of a suite below that: all of its time, but at least 20 ms. "
         "On a GPU: one call of each of the 44 operators that take the most time, 20 to 50 ms."
     ),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
+
 from statsnet.signatures.target import Target
 from statsnet.synthesis.collectives import asked_collectives, step_of_whole_calls
 
@@ -19,12 +22,17 @@ and a training step has three times as many. By fit.json (`synthesize --budget`)
 and NCF missed kernel classes by 6.6 points at 40 ms and by 4.4 at 80; those of three training mixes of models that
 nobody tuned for by 4.8, 5.9 and 8.0 points at 76, 79 and 55 ms, and by 4.1, 4.7 and 4.4 at 176, 165 and 96."""
 
+CALLS, LONGEST_STEP_S = 8, {"inference": 0.24, "training": 0.48}
+"""Nor does it take less than so many calls of the suite's usual length, up to the second: smaller convolutions share
+their weights and their call among fewer numbers, and run below the speed of the suite's."""
+
 DISTINCT_CALLS = 44
 SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
 """Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
 
-SHORTER = 0.5
-"""On GPUs, a usual step takes at most this share of the suite's time, unless that is too short for any proxy."""
+SHORTER, SHORTER_FOR_CALLS = 0.5, 0.25
+"""On GPUs, a usual step takes at most the first share of the suite's time, unless that is too short for any proxy. For
+long calls alone, a step on a CPU takes no more than the second."""
 
 
 def budget_of(target: Target, compression: float) -> float:
@@ -36,14 +44,26 @@ def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
     """Seconds. Where blocks have their own sizes, a step holds one call of each of the DISTINCT_CALLS operators that
     take the most time: at least SHORTEST_STEP_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's time; but of
     a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite,
-    but at least USUAL_STEP_S or the suite's time, whichever is less, and SHORTEST_STEP_S. With collectives, it is
-    longer until their calls come out whole."""
+    but at least USUAL_STEP_S or the suite's time, whichever is less, SHORTEST_STEP_S, and CALLS calls. With
+    collectives, it is longer until their calls come out whole."""
     collectives, suite_s = asked_collectives(target), sum(m.latency_s for m in target.members)
     if not own_sizes:
-        usual_s = max(budget_of(target, DEFAULT_COMPRESSION), min(USUAL_STEP_S[target.mode], suite_s))
+        of_calls_s = min(CALLS * _usual_call_s(target), LONGEST_STEP_S[target.mode], SHORTER_FOR_CALLS * suite_s)
+        usual_s = max(budget_of(target, DEFAULT_COMPRESSION), min(USUAL_STEP_S[target.mode], suite_s), of_calls_s)
         return step_of_whole_calls(collectives, usual_s, suite_s)
     dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
     calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)
     longest_s = min(LONGEST_OF_OWN_SIZES_S, SHORTER * suite_s)
     usual_s = min(max(calls_s, SHORTEST_STEP_S), max(longest_s, SHORTEST_OF_OWN_SIZES_S))
     return step_of_whole_calls(collectives, usual_s, suite_s)
+
+
+def _usual_call_s(target: Target) -> float:
+    """Half of the target's time lies in longer calls: seconds. An optimizer's calls go by its parameters, not by the
+    step."""
+    timed = [c for c in target.clusters if c.phase != "optimizer" and c.time_per_call_s and c.time_share > 0]
+    if not timed:
+        return 0.0
+    in_order = sorted((c.time_per_call_s or 0.0, c.time_share) for c in timed)
+    up_to = list(accumulate(share for _, share in in_order))
+    return in_order[bisect_left(up_to, up_to[-1] / 2)][0]

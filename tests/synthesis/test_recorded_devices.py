@@ -80,10 +80,29 @@ def test_the_usual_budget_of_a_cpu(target: Target) -> None:
     inference = {1: 20e-3, 2: 20e-3, 6: 60e-3, 8: 80e-3, 400: 80e-3, 530: 100e-3}
     training = {1: 20e-3, 8: 80e-3, 12: 120e-3, 400: 160e-3, 1060: 200e-3}
     by_mode: dict[Mode, dict[int, float]] = {"inference": inference, "training": training}
+    short = with_calls(target, 1000)
     for mode, by_factor in by_mode.items():
         for factor, budget_s in by_factor.items():
-            suite = in_mode(target, mode).scale_times(factor)
+            suite = in_mode(short, mode).scale_times(factor)
             assert usual_budget_of(suite, own_sizes=False) == pytest.approx(budget_s), (mode, factor)
+
+
+def with_calls(target: Target, factor: float) -> Target:
+    """So many times as many calls in the same time."""
+    return replace(target, clusters=tuple(replace(c, calls_per_s=factor * c.calls_per_s) for c in target.clusters))
+
+
+def test_a_usual_step_on_a_cpu_has_room_for_long_calls(target: Target) -> None:
+    """Of a step of 4 s, half lies in calls of 600 ms. Eight of them, but at most 240 ms, or 480 in training, and a
+    quarter of the suite."""
+    suite = target.scale_times(400)
+    by_calls = {1: 240e-3, 30: 160e-3, 50: 96e-3, 100: 80e-3}
+    for calls, budget_s in by_calls.items():
+        assert usual_budget_of(with_calls(suite, calls), own_sizes=False) == pytest.approx(budget_s), calls
+    assert usual_budget_of(in_mode(suite, "training"), own_sizes=False) == pytest.approx(480e-3)
+    assert usual_budget_of(target.scale_times(40), own_sizes=False) == pytest.approx(100e-3), "a quarter of 400 ms"
+    optimizer = replace(suite, clusters=tuple(replace(c, phase="optimizer") for c in suite.clusters))
+    assert usual_budget_of(optimizer, own_sizes=False) == pytest.approx(80e-3), "its calls go by parameters"
 
 
 def test_an_own_size_that_is_too_much_of_its_kind_has_smaller_ones_beside_it(target: Target) -> None:
