@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -52,9 +53,12 @@ RECOVERY_S = 0.03
 LONG_STEP_S = 0.15
 """What a profiler session leaves behind takes RECOVERY_S, which is little in a longer step."""
 
+SLOW_STEP_S, FEWEST_WARMUPS = 0.5, 2
+"""Of steps that take longer, so few warm up: the one that is captured and the first profiler session follow."""
+
 LITTLE, ALIKE = 0.005, 0.02
-"""If recording adds less than the first share to a long step, and a bare and a profiled one differ by less than the
-second, further profiled steps are bare steps, too: no others run for that."""
+"""If recording adds less than the first share to a long step, and the fastest profiled one is slower than the fastest
+bare one by less than the second, further profiled steps are bare steps, too: no others run for that."""
 
 
 def trace_step(
@@ -143,6 +147,8 @@ class _Pair:
     on_cpu: bool
     is_long: bool
     are_alike: bool = False
+    fastest_bare_s: float = math.inf
+    fastest_profiled_s: float = math.inf
 
     def measure(self) -> tuple[float, Timeline]:
         if self.are_alike:
@@ -153,7 +159,9 @@ class _Pair:
         bare_s, line = self.run(), self.profile(self.overhead_s)
         if self.is_long and self.on_cpu and alone():
             own_step_s = self.own_step_s(line)
-            is_near = abs(own_step_s - bare_s) < ALIKE * bare_s
+            self.fastest_bare_s = min(self.fastest_bare_s, bare_s)
+            self.fastest_profiled_s = min(self.fastest_profiled_s, own_step_s)
+            is_near = self.fastest_profiled_s < (1 + ALIKE) * self.fastest_bare_s
             self.are_alike = is_near and line.step_s - own_step_s < LITTLE * line.step_s
         return bare_s, line
 
@@ -238,7 +246,13 @@ def _fails_when_watched(error: WorkloadError, origin: BaseException) -> ModelErr
 def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
     """Steps until the machine has settled; their times in seconds."""
     times_s: list[float] = []
-    while agreed(len(times_s) < fewest or (sum(times_s) < SETTLING_TIME_S and len(times_s) < MOST_WARMUPS)):
+
+    def are_too_few() -> bool:
+        if len(times_s) >= FEWEST_WARMUPS and times_s[-1] > SLOW_STEP_S:
+            return False
+        return len(times_s) < fewest or (sum(times_s) < SETTLING_TIME_S and len(times_s) < MOST_WARMUPS)
+
+    while agreed(are_too_few()):
         times_s.append(run())
     return times_s
 

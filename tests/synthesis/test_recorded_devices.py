@@ -80,10 +80,9 @@ def test_the_usual_budget_of_a_cpu(target: Target) -> None:
     inference = {1: 20e-3, 2: 20e-3, 6: 60e-3, 8: 80e-3, 400: 80e-3, 530: 100e-3}
     training = {1: 20e-3, 8: 80e-3, 12: 120e-3, 400: 160e-3, 1060: 200e-3}
     by_mode: dict[Mode, dict[int, float]] = {"inference": inference, "training": training}
-    short = with_calls(target, 1000)
     for mode, by_factor in by_mode.items():
         for factor, budget_s in by_factor.items():
-            suite = in_mode(short, mode).scale_times(factor)
+            suite = with_calls(in_mode(target, mode).scale_times(factor), 1000)
             assert usual_budget_of(suite, own_sizes=False) == pytest.approx(budget_s), (mode, factor)
 
 
@@ -93,7 +92,7 @@ def with_calls(target: Target, factor: float) -> Target:
 
 
 def test_a_usual_step_on_a_cpu_has_room_for_long_calls(target: Target) -> None:
-    """Of a step of 4 s, half lies in calls of 600 ms. Eight of them, but at most 240 ms, or 480 in training, and a
+    """Of a step of 4 s, two fifths lie in calls of 600 ms. Eight of them, but at most 240 ms, or 480 in training, and a
     quarter of the suite."""
     suite = target.scale_times(400)
     by_calls = {1: 240e-3, 30: 160e-3, 50: 96e-3, 100: 80e-3}
