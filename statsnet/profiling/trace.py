@@ -53,12 +53,9 @@ RECOVERY_S = 0.03
 LONG_STEP_S = 0.15
 """What a profiler session leaves behind takes RECOVERY_S, which is little in a longer step."""
 
-SLOW_STEP_S, FEWEST_WARMUPS = 0.5, 2
-"""Of steps that take longer, so few warm up: the one that is captured and the first profiler session follow."""
-
 LITTLE, ALIKE = 0.005, 0.02
-"""If recording adds less than the first share to a long step, and the fastest profiled one is slower than the fastest
-bare one by less than the second, further profiled steps are bare steps, too: no others run for that."""
+"""If recording adds less than the first share to a long step, and the fastest bare and the fastest profiled one differ
+by less than the second, further profiled steps are bare steps, too: no others run for that."""
 
 
 def trace_step(
@@ -161,7 +158,7 @@ class _Pair:
             own_step_s = self.own_step_s(line)
             self.fastest_bare_s = min(self.fastest_bare_s, bare_s)
             self.fastest_profiled_s = min(self.fastest_profiled_s, own_step_s)
-            is_near = self.fastest_profiled_s < (1 + ALIKE) * self.fastest_bare_s
+            is_near = abs(self.fastest_profiled_s - self.fastest_bare_s) < ALIKE * self.fastest_bare_s
             self.are_alike = is_near and line.step_s - own_step_s < LITTLE * line.step_s
         return bare_s, line
 
@@ -246,13 +243,7 @@ def _fails_when_watched(error: WorkloadError, origin: BaseException) -> ModelErr
 def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
     """Steps until the machine has settled; their times in seconds."""
     times_s: list[float] = []
-
-    def are_too_few() -> bool:
-        if len(times_s) >= FEWEST_WARMUPS and times_s[-1] > SLOW_STEP_S:
-            return False
-        return len(times_s) < fewest or (sum(times_s) < SETTLING_TIME_S and len(times_s) < MOST_WARMUPS)
-
-    while agreed(are_too_few()):
+    while agreed(len(times_s) < fewest or (sum(times_s) < SETTLING_TIME_S and len(times_s) < MOST_WARMUPS)):
         times_s.append(run())
     return times_s
 

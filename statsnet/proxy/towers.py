@@ -71,6 +71,17 @@ def parameter_count(block: Placed) -> int:
     return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[0]
 
 
+def has_side_input(block: Placed) -> bool:
+    """Whether it reads an activation of another branch beside its input."""
+    return _has_side_input(block.kind, json.dumps(block.config, sort_keys=True))
+
+
+@cache
+def _has_side_input(kind_name: str, config_json: str) -> bool:
+    named = KINDS[kind_name].on_meta(_config(config_json)).named_parameters()
+    return any(name.rpartition(".")[2] in SIDE_INPUTS for name, _ in named)
+
+
 def elements_read(block: Placed) -> int:
     """Number of elements of the activation that a block reads, or of its indices."""
     return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[1]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from itertools import accumulate
-
+from statsnet.signatures.collectives import is_collective
 from statsnet.signatures.target import Target
 from statsnet.synthesis.collectives import asked_collectives, step_of_whole_calls
 
@@ -22,20 +20,18 @@ and a training step has three times as many. By fit.json (`synthesize --budget`)
 and NCF missed kernel classes by 6.6 points at 40 ms and by 4.4 at 80; those of three training mixes of models that
 nobody tuned for by 4.8, 5.9 and 8.0 points at 76, 79 and 55 ms, and by 4.1, 4.7 and 4.4 at 176, 165 and 96."""
 
-CALLS, LONGEST_STEP_S = 8, {"inference": 0.24, "training": 0.48}
-LONGER_CALLS = 0.4
-"""Nor does it take less than so many long calls of the suite, up to the second: in longer ones lies this share of its
-time. Smaller convolutions share their weights and their call among fewer numbers, and run below the speed of the
-suite's. By fit.json, proxies of five vision models and of ResNet-50 missed kernel classes by 5.2 and 5.7 points and
-FLOP/s by 2 and 24 % at 112 and 84 ms, and by 2.2 and 1.4 points, 2 and 0 % at 291 and 182."""
+LONG_CALLS, LONGEST_FOR_CALLS_S = 12, {"inference": 0.24, "training": 0.48}
+"""On a CPU, a usual step has room for so many of the suite's calls, by their mean over its time. They alone make no
+step longer than the second: of a call, a twelfth of that counts at most. Why: smaller convolutions share their weights and
+their call among fewer numbers, and run below the speed of the suite's. FIGURES"""
 
 DISTINCT_CALLS = 44
 SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
 """Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
 
 SHORTER, SHORTER_FOR_CALLS = 0.5, 0.25
-"""On GPUs, a usual step takes at most the first share of the suite's time, unless that is too short for any proxy. For
-long calls alone, a step on a CPU takes no more than the second."""
+"""On GPUs, a usual step takes at most the first share of the suite's time, unless that is too short for any proxy.
+LONG_CALLS make a step on a CPU no longer than the second."""
 
 
 def budget_of(target: Target, compression: float) -> float:
@@ -47,11 +43,11 @@ def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
     """Seconds. Where blocks have their own sizes, a step holds one call of each of the DISTINCT_CALLS operators that
     take the most time: at least SHORTEST_STEP_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's time; but of
     a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite,
-    but at least USUAL_STEP_S or the suite's time, whichever is less, SHORTEST_STEP_S, and CALLS calls. With
-    collectives, it is longer until their calls come out whole."""
+    but at least USUAL_STEP_S or the suite's time, whichever is less, and SHORTEST_STEP_S; and longer for LONG_CALLS.
+    With collectives, it is longer until their calls come out whole."""
     collectives, suite_s = asked_collectives(target), sum(m.latency_s for m in target.members)
     if not own_sizes:
-        of_calls_s = min(CALLS * _long_call_s(target), LONGEST_STEP_S[target.mode], SHORTER_FOR_CALLS * suite_s)
+        of_calls_s = min(_long_calls_s(target), SHORTER_FOR_CALLS * suite_s)
         usual_s = max(budget_of(target, DEFAULT_COMPRESSION), min(USUAL_STEP_S[target.mode], suite_s), of_calls_s)
         return step_of_whole_calls(collectives, usual_s, suite_s)
     dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
@@ -61,12 +57,9 @@ def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
     return step_of_whole_calls(collectives, usual_s, suite_s)
 
 
-def _long_call_s(target: Target) -> float:
-    """Seconds: LONGER_CALLS of the target's time in operators lies in longer calls. An optimizer's calls go by its
-    parameters, not by the step."""
-    timed = [c for c in target.clusters if c.phase != "optimizer" and c.time_per_call_s and c.time_share > 0]
-    if not timed:
-        return 0.0
-    in_order = sorted((c.time_per_call_s or 0.0, c.time_share) for c in timed)
-    up_to = list(accumulate(share for _, share in in_order))
-    return in_order[bisect_left(up_to, (1 - LONGER_CALLS) * up_to[-1])][0]
+def _long_calls_s(target: Target) -> float:
+    """Seconds that LONG_CALLS take. Optimizers' calls go by parameters, not by the step; collectives by other rules."""
+    longest_s = LONGEST_FOR_CALLS_S[target.mode] / LONG_CALLS
+    timed = [c for c in target.clusters if c.phase != "optimizer" and not is_collective(c.op) and c.time_share > 0]
+    whole = sum(c.time_share for c in timed)
+    return LONG_CALLS * sum(c.time_share / whole * min(c.time_per_call_s or 0.0, longest_s) for c in timed)

@@ -131,7 +131,7 @@ def _prepared(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> 
             if request.compression is not None
             else usual_budget_of(whole, own_sizes=setup.own_sizes)
         )
-        if target.is_private:  # it stands in spec.json, and follows from the members' step times
+        if target.is_private:  # it stands in spec.json, and follows from the members' times
             budget_s = rounded(budget_s, PRIVATE_DIGITS)
     else:
         budget_s = request.budget_s / _rounded(bench.drift(speed))

@@ -28,7 +28,7 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     measured = tuple(m.scale_times(drift) for m in measurement.signature.measurements)
     signature = replace(measurement.signature, measurements=measured)
     purposes = tower_purposes(problem.target, best.measurement)
-    kept = keep_dtypes(problem.target, best.measurement)
+    kept = keep_dtypes(problem.target, best.measurement, best.towers)
     whole = problem.whole.scale_times(drift) if problem.whole else target
     step_s = signature.measurements[0].latency_s / problem.computing_share
     spec = make_spec(

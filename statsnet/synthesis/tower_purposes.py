@@ -4,9 +4,10 @@ which towers keep the network's dtype under autocast."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
+from statsnet.proxy.towers import Tower, has_side_input
 from statsnet.signatures.documents import TowerPurpose
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockPart, MeasuredOperators
@@ -20,6 +21,10 @@ COVERED = 0.5
 """Members are named until they hold this share of the time, but at most MOST_NAMED of them."""
 
 DIGITS = 4
+
+LOWERED_ANYHOW = frozenset({"gemm", "convolution", "attention", "recurrent"})
+"""Categories of layers that autocast runs in lower precision, whatever they are handed. What they hand on is in lower
+precision, too."""
 
 
 def tower_purposes(target: Target, measurement: NetworkMeasurement) -> list[TowerPurpose]:
@@ -80,14 +85,14 @@ def _ranked(score: dict[str, float]) -> list[tuple[str, float]]:
     return sorted(score.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
-def keep_dtypes(target: Target, measurement: NetworkMeasurement) -> list[bool]:
+def keep_dtypes(target: Target, measurement: NetworkMeasurement, towers: Sequence[Tower]) -> list[bool]:
     """For each tower, in order. Of the towers that spend most of their time in one kernel class, so many keep it that
-    their part of the time comes nearest to the mix's."""
+    their part of the time comes nearest to the mix's. Only time that depends on what a tower is handed counts."""
     lowered = _lowered_shares(target)
     owed_s: dict[str, float] = defaultdict(float)
     kept: list[bool] = []
-    for processes in zip(*measurement.blocks, strict=True):
-        time_s = _time_by_kernel_class(processes)
+    for tower, processes in zip(towers, zip(*measurement.blocks, strict=True), strict=True):
+        time_s = _time_by_kernel_class(row for parts in processes for row in _handed(tower, parts))
         whole_s = sum(time_s.values())
         known_s = sum(s for name, s in time_s.items() if name in lowered)
         if not known_s:
@@ -113,9 +118,19 @@ def _lowered_shares(target: Target) -> dict[str, float]:
     return {name: lowered[name] / share for name, share in time.items()}
 
 
-def _time_by_kernel_class(processes: Sequence[Sequence[BlockPart]]) -> dict[str, float]:
-    """Of a tower, over all processes."""
+def _handed(tower: Tower, parts: Sequence[BlockPart]) -> Iterator[MeasuredOperators]:
+    """A tower's operators that run in the dtype of what it is handed: those of blocks with a side input, and of blocks
+    before the first one that is LOWERED_ANYHOW. An operator by itself is called in other ways than a layer."""
+    is_handed = True
+    for block, part in zip(tower.blocks, parts, strict=True):
+        others = [row for row in part.operators if tower.is_operator or row.category not in LOWERED_ANYHOW]
+        is_handed = is_handed and len(others) == len(part.operators)
+        if is_handed or has_side_input(block):
+            yield from others
+
+
+def _time_by_kernel_class(operators: Iterable[MeasuredOperators]) -> dict[str, float]:
     time_s: dict[str, float] = defaultdict(float)
-    for row in (row for parts in processes for part in parts for row in part.operators):
+    for row in operators:
         time_s[row.kernel_class] += row.time_s
     return time_s

@@ -237,12 +237,12 @@ def test_a_long_step_to_which_recording_adds_little_runs_once_for_both_times(
     ("bare", "profiled", "alike"),
     [
         ([1.0, 1.3], [1.3, 1.01], [False, True]),
-        ([1.3, 1.3], [1.0, 1.0], [True, True]),
+        ([1.3, 1.0], [1.0, 1.3], [False, True]),
         ([1.0, 1.2], [1.1, 1.1], [False, False]),
     ],
-    ids=["others ran in one of each pair", "others ran in bare ones", "recording takes a tenth"],
+    ids=["others ran in one of each pair", "they ran in the other one first", "recording takes a tenth"],
 )
-def test_the_fastest_steps_tell_whether_recording_slows_them(
+def test_the_fastest_steps_tell_whether_both_kinds_are_alike(
     bare: list[float], profiled: list[float], alike: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_module, "own_s", lambda line, *_: line.step_s)
@@ -255,14 +255,6 @@ def test_the_fastest_steps_tell_whether_recording_slows_them(
         pair.measure()
         found.append(pair.are_alike)
     assert found == alike
-
-
-@pytest.mark.parametrize(("slow_s", "warmups"), [(0.0, 2), (math.inf, 4)])
-def test_slow_steps_are_warm_after_two(slow_s: float, warmups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_module, "SLOW_STEP_S", slow_s)
-    monkeypatch.setattr(trace_module, "SETTLING_TIME_S", 0.0)
-    trace = trace_step(lambda number: torch.ones(number + 1).exp(), warmup=4, repeats=3)
-    assert len(trace.warmup_latency_s) == warmups
 
 
 def test_recording_an_event_costs_microseconds() -> None:
