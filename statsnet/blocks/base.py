@@ -22,6 +22,12 @@ SIDE_INPUTS = ("side_input", "side_input_keys_values")
 """How names of operands begin that stand for another branch: parameters among them get gradients, but no optimizer
 steps them."""
 
+
+def is_side_input(parameter: str) -> bool:
+    """By the name of a block's parameter."""
+    return parameter.rpartition(".")[2] in SIDE_INPUTS
+
+
 Config = dict[str, Any]
 """Constructor arguments of a block: integers, booleans, names and tuples of integers; nothing else."""
 

@@ -12,7 +12,7 @@ from functools import cache, cached_property
 import torch
 
 from statsnet.blocks import KINDS, Config
-from statsnet.blocks.base import SIDE_INPUTS, with_tuples
+from statsnet.blocks.base import is_side_input, with_tuples
 from statsnet.signatures.documents import TowerPurpose
 
 LONGEST_TOWER = 24
@@ -68,32 +68,27 @@ class Tower:
 
 def parameter_count(block: Placed) -> int:
     """Without side inputs, which stand for activations of another branch."""
-    return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[0]
+    parameters, side_inputs, _ = _sizes(block.kind, json.dumps(block.config, sort_keys=True))
+    return parameters - side_inputs
 
 
 def has_side_input(block: Placed) -> bool:
     """Whether it reads an activation of another branch beside its input."""
-    return _has_side_input(block.kind, json.dumps(block.config, sort_keys=True))
-
-
-@cache
-def _has_side_input(kind_name: str, config_json: str) -> bool:
-    named = KINDS[kind_name].on_meta(_config(config_json)).named_parameters()
-    return any(name.rpartition(".")[2] in SIDE_INPUTS for name, _ in named)
+    return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[1] > 0
 
 
 def elements_read(block: Placed) -> int:
     """Number of elements of the activation that a block reads, or of its indices."""
-    return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[1]
+    return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[2]
 
 
 @cache
-def _sizes(kind_name: str, config_json: str) -> tuple[int, int]:
-    """(parameters, elements read)."""
+def _sizes(kind_name: str, config_json: str) -> tuple[int, int, int]:
+    """(parameters, side inputs among them, elements read)."""
     kind, config = KINDS[kind_name], _config(config_json)
-    named = kind.on_meta(config).named_parameters()
-    parameters = sum(p.numel() for name, p in named if name.rpartition(".")[2] not in SIDE_INPUTS)
-    return parameters, kind.elements_read(config)
+    sizes = {name: p.numel() for name, p in kind.on_meta(config).named_parameters()}
+    side_inputs = sum(size for name, size in sizes.items() if is_side_input(name))
+    return sum(sizes.values()), side_inputs, kind.elements_read(config)
 
 
 def _config(config_json: str) -> Config:

@@ -23,9 +23,10 @@ nobody tuned for by 4.8, 5.9 and 8.0 points at 76, 79 and 55 ms, and by 4.1, 4.7
 LONG_CALLS, LONGEST_FOR_CALLS_S = 12, {"inference": 0.24, "training": 0.48}
 """On a CPU, a usual step has room for so many of the suite's calls, by their mean over its time. They alone make no
 step longer than the second: of a call, a twelfth of that counts at most. Why: smaller convolutions share their weights
-and their call among fewer numbers, and run below the speed of the suite's. By fit.json, proxies of ResNet-50, of five
-vision models, and of these and three of recommendation missed kernel classes by 5.7, 5.2 and 4.6 points at 84, 112 and
-99 ms, and by 2.5, 2.4 and 2.8 at 274, 260 and 170; FLOP/s by 24, 2 and 11 %, and by 5, 6 and 1 %."""
+and their call among fewer numbers, and run below the speed of the suite's. By fit.json (`synthesize --budget`), proxies
+of ResNet-50, of five vision models, and of these and three of recommendation missed kernel classes by 5.7, 5.2 and 4.6
+points at 84, 112 and 99 ms, and by 2.5, 2.4 and 2.8 at 274, 260 and 170; FLOP/s by 24, 2 and 11 %, and by 5, 6 and 1 %.
+"""
 
 DISTINCT_CALLS = 44
 SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from statsnet.blocks import KINDS, Config
-from statsnet.blocks.base import SIDE_INPUTS
+from statsnet.blocks.base import is_side_input
 from statsnet.blocks.operator_call import encoded_arguments, name_of
 from statsnet.blocks.operator_trial import results_without_values
 from statsnet.profiling.costs import cost_of
@@ -30,7 +30,7 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
     index_range = kind.index_range(config)
     module = kind.on_meta(config)
     sizes = {name: p.numel() for name, p in module.named_parameters()}
-    side_inputs = sum(size for name, size in sizes.items() if name.rpartition(".")[2] in SIDE_INPUTS)
+    side_inputs = sum(size for name, size in sizes.items() if is_side_input(name))
     parameters = sum(sizes.values()) - side_inputs
     side_inputs += 2 * sum(b.numel() for b in module.buffers())
     if kind_name == "parameters":

@@ -9,7 +9,7 @@ from torch import nn
 from torch.profiler import record_function
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import SIDE_INPUTS, laid_out, numbers, with_tuples
+from statsnet.blocks.base import is_side_input, laid_out, numbers, with_tuples
 from statsnet.blocks.operator import Operator, spread
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.proxy.towers import Placed, follows_itself
@@ -71,7 +71,7 @@ class SingleBlock:
         with torch.device(device):
             gradient.copy_(numbers(*y.shape))
         self.grad = laid_out(gradient / y.numel() ** 0.5, one)
-        stepped = [p for name, p in self.module.named_parameters() if name.rpartition(".")[2] not in SIDE_INPUTS]
+        stepped = [p for name, p in self.module.named_parameters() if not is_side_input(name)]
         if stepped and placed.optimizer:
             self.optimizer = make_optimizer(placed.optimizer, stepped, sparse=bool(config.get("sparse")))
 
