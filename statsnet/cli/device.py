@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import options, output
+from statsnet.cli import json_option, options, output
 from statsnet.errors import UsageError
 from statsnet.measure.at_hand import check_counters, require_device
 
@@ -126,19 +126,20 @@ def _read(sources: list[Path], name: str) -> Tables:
     return found
 
 
-@device.command("list", short_help="Recorded devices.")
+@device.command("list", cls=json_option.JsonCommand, short_help="Recorded devices.")
 @options.profiles
-def list_(profiles: str | None) -> None:
+def list_(profiles: str | None, json_path: str | None) -> None:
     """Devices of the database: recorded there, or made from tables.
 
     Example: statsnet device list
     """
     from statsnet.devices.record_folder import listed_records, recorded_folders
-    from statsnet.reporting.listings import devices_report
+    from statsnet.reporting.listings import device_row, devices_report
     from statsnet.signatures.database import ProfilesDB
 
     db = ProfilesDB(profiles)
-    output.print_report(devices_report(listed_records(db.path), recorded_folders(db)))
+    rows, folders = [device_row(record) for record in listed_records(db.path)], recorded_folders(db)
+    output.deliver({"records": rows, "environments": folders}, json_path, lambda: devices_report(rows, folders))
 
 
 @device.command(short_help="What is known of a recorded device.")

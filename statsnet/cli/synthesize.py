@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     "--trials",
     type=options.Whole(min=1),
     metavar="N",
-    help="Search over N designs for a shorter step that fits as well; none was found that fits better.",
+    help="Search over N designs for a shorter step that fits as well; a better fit is not to be expected.",
 )
 @click.option("--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long.")
 @click.option(

@@ -125,13 +125,20 @@ def cache_table(contents: CacheContents) -> Table:
     return pairs("Kept measurements", rows)
 
 
-def devices_report(records: Sequence[DeviceRecord], folders: Sequence[str]) -> Report:
-    """All recorded devices."""
-    made = (
-        (r.device, ", ".join(s.source for s in r.sources), ", ".join(_operators(r)), str(r.measured)) for r in records
-    )
+def device_row(record: DeviceRecord) -> Row:
+    return {
+        "device": record.device,
+        "sources": [source.source for source in record.sources],
+        "operators": _operators(record),
+        "measured": record.measured,
+    }
+
+
+def devices_report(rows: Sequence[Row], folders: Sequence[str]) -> Report:
+    """Devices with a record made from tables, and the environments that have profiles or a record of their own."""
+    made = ((r["device"], ", ".join(r["sources"]), ", ".join(r["operators"]), str(r["measured"])) for r in rows)
     columns = ("device", "from", "operators", "measured")
-    report = [table("Devices recorded by tables", columns, made, left=3)] if records else []
+    report = [table("Devices recorded by tables", columns, made, left=3)] if rows else []
     return [*report, *notes("\nDevices with profiles, or a record, of their own", folders)]
 
 

@@ -20,7 +20,8 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
-from statsnet.signatures.coverage import coverage_warning, missed_warning, not_together
+from statsnet.signatures.comparison import Judged, judged
+from statsnet.signatures.coverage import COVERAGE_BAR, bars_warning, coverage_warning, missed_warning, not_together
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Distances, Fit, FitSummary, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
@@ -95,7 +96,7 @@ def fit_report(fit: Fit) -> Report:
         if shown := [row for row in rows if row.group == group]:
             report.append(_asked_table(title, column, shown))
     report += [share_table(rows, group) for group in ("category", "phase", "kernel_class")]
-    report.append(pairs("Distances", _distances(fit.summary)))
+    report.append(distances_table(fit.summary))
     return [*report, *map(line, _remarks(fit))]
 
 
@@ -116,8 +117,9 @@ def _remarks(fit: Fit) -> Iterator[str]:
         yield both if fit.recorded else both + later
     if fit.effort == "quick":
         yield "Made with --effort quick: networks were measured in one process each, the finished one not again."
-    if warning := coverage_warning(fit):
-        yield warning
+    for warning in (bars_warning(fit), coverage_warning(fit)):
+        if warning:
+            yield warning
     if abs(summary.step_latency_error or 0.0) > LARGEST_STEP_ERROR:
         error = summary.step_latency_error or 0.0
         missed = f"The step is {percent(abs(error))} {'longer' if error > 0 else 'shorter'} than its budget."
@@ -195,17 +197,35 @@ def _error(row: Characteristic) -> str:
     return signed_points(row.missed_by) if row.is_share else signed_percent(row.missed_by)
 
 
-def _distances(summary: Distances) -> list[tuple[str, str]]:
-    rows = [
-        ("categories", points(summary.category_total_variation)),
-        ("kernel classes", points(summary.kernel_class_total_variation)),
-        ("phases", points(summary.phase_total_variation)),
-    ]
+def distances_table(summary: Distances) -> Table:
+    """How far the proxy is from what was asked, beside the bars of a good fit."""
+    rows = [judged_row(each) for each in judged(summary)]
     distance = summary.intensity_earth_movers_distance_log2
-    rows.append(("intensity", MISSING if distance is None else f"{distance:.2f} powers of two"))
-    rows.append(("launches", times(summary.launches_per_s_ratio)))
-    rows.append(("time in operators with a formula", percent(summary.formula_coverage_target)))
+    others = [
+        ("phases", points(summary.phase_total_variation)),
+        ("intensity", MISSING if distance is None else f"{distance:.2f} powers of two"),
+        ("launches", times(summary.launches_per_s_ratio)),
+        ("time in operators with a formula", percent(summary.formula_coverage_target)),
+    ]
     if isinstance(summary, FitSummary):
-        rows.append(("kernel classes with a candidate", percent(summary.candidate_coverage)))
-        rows.append(("kernel classes in the proxy", percent(summary.proxy_coverage)))
-    return rows
+        others.append(("kernel classes with a candidate", percent(summary.candidate_coverage)))
+    rows += [(name, shown, MISSING, MISSING) for name, shown in others]
+    if isinstance(summary, FitSummary):
+        covered = summary.proxy_coverage
+        is_met = MISSING if covered is None else _yes(covered >= COVERAGE_BAR)
+        rows.append(("kernel classes in the proxy", percent(covered), f"at least {COVERAGE_BAR:.0%}", is_met))
+    return table("Distances", ("", "distance", "bar", "met"), rows)
+
+
+def judged_row(each: Judged) -> tuple[str, str, str, str]:
+    """Its name, its distance, its bar, and whether that is met."""
+    bar = f"at most {each.bar:.0%}" if each.is_rate else f"at most {100 * each.bar:g} points"
+    return each.name, distance_of(each), bar, MISSING if each.distance is None else _yes(not each.is_missed)
+
+
+def distance_of(each: Judged) -> str:
+    return signed_percent(each.distance) if each.is_rate else points(each.distance)
+
+
+def _yes(is_met: bool) -> str:
+    return "yes" if is_met else "no"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, quantity, step_beside_suite
+from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, distance_of, judged_row, quantity, step_beside_suite
 from statsnet.reporting.results import result_report
 from statsnet.reporting.tables import (
     MISSING,
     Report,
     line,
     notes,
-    pairs,
     percent,
     points,
     signed_percent,
     signed_points,
     table,
 )
+from statsnet.signatures.comparison import judged
 from statsnet.signatures.documents import Distances
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.results import CharacteristicAgain, Fidelity, FitAgain, Moved, Result
@@ -68,17 +68,14 @@ def _fit(fit: FitAgain) -> Report:
                 ([row.name, *_cells(row)] for row in rows),
             )
         )
-    noise = fit.noise or Distances()
-    distances = [
-        (name, f"{points(getattr(fit.summary, key))} (the suite's own noise: {points(getattr(noise, key))})")
-        for name, key in (
-            ("categories", "category_total_variation"),
-            ("kernel classes", "kernel_class_total_variation"),
-            ("phases", "phase_total_variation"),
-        )
-    ]
+    now, noise = fit.summary, fit.noise or Distances()
+    distances = [(*judged_row(found), distance_of(own)) for found, own in zip(judged(now), judged(noise), strict=True)]
+    distances.append(
+        ("phases", points(now.phase_total_variation), MISSING, MISSING, points(noise.phase_total_variation))
+    )
+    columns = ("", "distance", "bar", "met", "suite's noise")
     both = step_beside_suite(fit.proxy_latency_s, fit.suite_latency_s, fit.compression)
-    return [*report, pairs("Distances", distances), line(both)]
+    return [*report, table("Distances", columns, distances), line(both)]
 
 
 def _is_shown(row: CharacteristicAgain) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from statsnet.errors import printable
+from statsnet.signatures.comparison import judged
 from statsnet.signatures.documents import Characteristic, Fit, Uncovered
 from statsnet.signatures.target import Target
 from statsnet.units import format_duration
@@ -62,11 +63,38 @@ def coverage_warning(fit: Fit) -> str | None:
     enough_s = _enough_s(missing, covered)
     longer = ""
     if enough_s and enough_s > (fit.summary.budget_s or 0.0):  # else they had room, and were not worth it
-        longer = f" --budget {format_duration(enough_s).replace(' ', '')} has room for enough of them."
+        longer = f" {_budget_option(enough_s)} has room for enough of them."
     return (
         f"The proxy covers {covered:.1%} of its target's operator time. It has no operator of these kernel classes: "
         f"{named}{more}.{longer}"
     )
+
+
+def bars_warning(fit: Fit) -> str | None:
+    """A sentence that names the bars of a good fit that this one misses, if there are any, and what may help."""
+    missed = [each for each in judged(fit.summary) if each.is_missed]
+    if not missed:
+        return None
+    ways = []
+    if not fit.recorded:
+        ways.append("make it again on an idle machine with --fresh")
+    if longer := _longer_step(fit):
+        ways.append(f"give it a longer step with {longer}")
+    if fit.effort != "thorough" and not fit.recorded:
+        ways.append("measure more with --effort thorough")
+    names = " and ".join(filter(None, (", ".join(m.name for m in missed[:-1]), missed[-1].name)))
+    said = f"The fit misses its {'bar' if len(missed) == 1 else 'bars'} of {names}."
+    return f"{said} What may help, in this order: {', '.join(ways)}." if ways else said
+
+
+def _longer_step(fit: Fit) -> str | None:
+    """The option for a step that is twice as long. None if that is longer than the suite."""
+    twice_s = 2 * (fit.summary.budget_s or 0.0)
+    return _budget_option(twice_s) if 0 < twice_s <= (fit.summary.suite_latency_s or 0.0) else None
+
+
+def _budget_option(budget_s: float) -> str:
+    return f"--budget {format_duration(budget_s).replace(' ', '')}"
 
 
 def missed_warning(fit: Fit) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -81,6 +82,8 @@ def test_a_record_from_tables(cli: Cli, here: Path, failing: Callable[..., str])
     assert shown.stdout.strip() == made.stdout.split("\nwritten to")[0].strip()
     listed = cli("device", "list", "--profiles", "db")
     assert "acme-one" in listed.stdout
+    (row,) = json.loads(cli("device", "list", "--profiles", "db", "--json").stdout)["records"]
+    assert (row["device"], row["operators"], row["measured"]) == ("acme-one", ["gemm"], 40)
     told = failing("device", "import", "a", "--device", "z80", code=2)
     assert "names no measured device" in told and "known: acme-one" in told and "one of these names" in told
 

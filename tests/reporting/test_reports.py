@@ -14,7 +14,7 @@ from rich.console import Console
 from statsnet.analysis.audit import audited
 from statsnet.errors import shown as shown_text
 from statsnet.reporting import proxy, results, signature, tables
-from statsnet.signatures.documents import Characteristic, SpecMember
+from statsnet.signatures.documents import Characteristic, FitSummary, SpecMember
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.model import Signature
 from statsnet.signatures.results import Result, Subject
@@ -205,3 +205,15 @@ def test_an_example_in_an_audit_is_cut_to_one_line() -> None:
 
 def test_a_tab_in_a_text_is_a_space() -> None:
     assert shown_text("a\tb\x1b") == "a b?"
+
+
+def test_distances_stand_beside_their_bars() -> None:
+    summary = FitSummary(
+        category_total_variation=0.02, kernel_class_total_variation=0.051, flops_per_s_error=-0.02, proxy_coverage=0.94
+    )
+    rows = {line.split("  ")[0]: line.split() for line in text_of([proxy.distances_table(summary)]).splitlines()}
+    assert rows["categories"][1:] == ["2.0", "points", "at", "most", "3", "points", "yes"]
+    assert rows["kernel classes"][2:] == ["5.1", "points", "at", "most", "5", "points", "no"]
+    assert rows["FLOP/s"][1:] == ["-2.0%", "at", "most", "5%", "yes"]
+    assert rows["bytes/s"][1:] == [tables.MISSING, "at", "most", "5%", tables.MISSING]
+    assert rows["kernel classes in the proxy"][-5:] == ["94.0%", "at", "least", "95%", "no"]

@@ -1,4 +1,4 @@
-"""How much of a target's time is in kernel classes that candidates and proxies have."""
+"""How much of a target's time is in kernel classes that candidates and proxies have, and which bars a fit misses."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from synthesis_builders import measured, small_signature
 
-from statsnet.signatures.coverage import coverage_of, coverage_warning
-from statsnet.signatures.documents import Fit, FitSummary, Uncovered
+from statsnet.signatures.coverage import bars_warning, coverage_of, coverage_warning
+from statsnet.signatures.documents import EffortName, Fit, FitSummary, Uncovered
 from statsnet.signatures.target import Target, target_of
 
 MATMUL, RELU = "gemm|mkl", "activation|aten"
@@ -71,3 +71,48 @@ def test_a_budget_that_would_do(
     assert warning is not None
     assert ("--budget" in warning) == (budget is not None)
     assert budget is None or budget in warning
+
+
+@pytest.mark.parametrize(
+    ("categories", "kernel_classes", "flops", "bytes_", "named"),
+    [
+        (None, None, None, None, None),
+        (0.03, 0.05, -0.05, 0.05, None),
+        (0.031, 0.05, -0.05, 0.05, "its bar of categories."),
+        (0.01, 0.02, -0.06, 0.03, "its bar of FLOP/s."),
+        (0.01, 0.06, 0.06, -0.07, "its bars of kernel classes, FLOP/s and bytes/s."),
+    ],
+)
+def test_bars_that_are_missed_are_named(
+    categories: float | None, kernel_classes: float | None, flops: float | None, bytes_: float | None, named: str | None
+) -> None:
+    summary = FitSummary(
+        category_total_variation=categories,
+        kernel_class_total_variation=kernel_classes,
+        flops_per_s_error=flops,
+        bytes_per_s_error=bytes_,
+    )
+    warning = bars_warning(Fit(spec="", environment={}, characteristics=(), summary=summary))
+    assert (warning is None) == (named is None)
+    assert named is None or named in str(warning)
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "suite_s", "effort", "recorded", "helps"),
+    [
+        (0.1, 2.0, "normal", None, "--fresh, give it a longer step with --budget 200ms, measure more with --effort"),
+        (0.1, 0.15, "normal", None, "with --fresh, measure more with --effort thorough."),
+        (0.1, 2.0, "thorough", None, "with --fresh, give it a longer step with --budget 200ms."),
+        (0.1, 2.0, "normal", {"model": 1.0}, "in this order: give it a longer step with --budget 200ms."),
+        (0.1, 0.15, "normal", {"model": 1.0}, None),
+    ],
+)
+def test_what_may_help_is_what_the_proxy_leaves_room_for(
+    budget_s: float, suite_s: float, effort: EffortName, recorded: dict[str, float] | None, helps: str | None
+) -> None:
+    summary = FitSummary(category_total_variation=0.1, budget_s=budget_s, suite_latency_s=suite_s)
+    fit = Fit(spec="", environment={}, characteristics=(), summary=summary, effort=effort, recorded=recorded)
+    warning = bars_warning(fit)
+    assert warning is not None
+    assert ("What may help" in warning) == (helps is not None)
+    assert helps is None or helps in warning
