@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -187,7 +189,7 @@ def synthesize(
         compression=asked.compression,
     )
     limits = SearchLimits(trials=trials, time_limit_s=time_limit)
-    with fleet.pooled(engine, device, environment, mode) as pool, output.progress() as show:
+    with _told_if_it_fails(notes), fleet.pooled(engine, device, environment, mode) as pool, output.progress() as show:
         stages = Stages(show, deadline)
         wanted = MakeOptions(
             mode=mode,
@@ -206,6 +208,16 @@ def synthesize(
     write_proxy(proxy, path, search=files)
     output.print_notes([*notes, *proxy_names.called(mix, mode, profiles)])
     _print(proxy, path, stages, json_path)
+
+
+@contextmanager
+def _told_if_it_fails(notes: list[str]) -> Iterator[None]:
+    """What was noted until then often says why."""
+    try:
+        yield
+    except BaseException:
+        output.print_notes(notes)
+        raise
 
 
 def _made(

@@ -34,6 +34,7 @@ from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetwo
 from statsnet.synthesis.machine_speed import STEADY, MachineSpeed
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.tasks import blocks_in_place
+from statsnet.units import plural
 
 PREFIX = "recorded:"
 
@@ -191,8 +192,11 @@ class RecordedBench:
             captured = run(task, report=setup.report)
             for (key, _), calls in zip(missing, captured, strict=True):
                 known[key] = calls
-                setup.cache.put(key, calls)
-        return [(c, self._measurement(known[k])) for k, c in zip(keys, wanted, strict=True)]
+                if calls:  # else it may be captured the next time: memory may be free then
+                    setup.cache.put(key, calls)
+            if failed := [c for k, c in missing if not known[k]]:
+                setup.note(f"{plural(len(failed), 'block')} left out that cannot be run, for example {failed[0].named}")
+        return [(c, self._measurement(known[k])) for k, c in zip(keys, wanted, strict=True) if known[k]]
 
     def _key(self, candidate: Candidate) -> str:
         setup = self.setup

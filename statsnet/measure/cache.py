@@ -39,8 +39,8 @@ class CacheContents:
 
 
 class MeasurementCache:
-    """Plain data by key, kept for later runs. An entry counts as absent if it is damaged, or older than
-    `fresh_since_ns` (nanoseconds since the epoch)."""
+    """Plain data by key, kept for later runs, if it is `enabled`. An entry counts as absent if it is damaged, or older
+    than `fresh_since_ns` (nanoseconds since the epoch)."""
 
     def __init__(self, folder: Path | None = None, *, enabled: bool = True, fresh_since_ns: int | None = None) -> None:
         self.folder = folder or cache_dir()
@@ -71,6 +71,8 @@ class MeasurementCache:
 
     def put(self, key: str, value: Any) -> None:
         """Keep a value. If the cache cannot be written, the next run is only slower."""
+        if not self.enabled:
+            return
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

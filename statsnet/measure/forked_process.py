@@ -53,6 +53,7 @@ class ForkedProcess:
     def __init__(self, server: Server, pid: int, line: socket.socket) -> None:
         self._server, self._pid, self._line = server, pid, line
         self._code: int | None = None
+        self._is_in_use = True
 
     @property
     def pid(self) -> int:
@@ -77,7 +78,10 @@ class ForkedProcess:
         return self._code
 
     def end(self) -> None:
-        """End the process and whatever it started."""
+        """End the process and whatever it started. Once is enough."""
+        if not self._is_in_use:
+            return
+        self._is_in_use = False
         with contextlib.suppress(OSError):
             self._line.shutdown(socket.SHUT_WR)  # the server ends it then
         if self.wait() == ENDED_WITH_SERVER:

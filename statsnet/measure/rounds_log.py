@@ -214,7 +214,7 @@ def _logged(outcome: StepOutcome | Failure) -> Logged:
 
 def _in_round(report: Report, number: int, rounds: int, progress: Progress) -> None:
     """Report the progress of one of several rounds."""
-    report(replace(progress, done=None if progress.done is None else (number + progress.done) / rounds))
+    report(replace(progress, done=(number + progress.done) / rounds))
 
 
 def measure_until_known(

@@ -108,7 +108,7 @@ def _take_turns(jobs: Sequence[Job[StepOutcome]], outcomes: Outcomes) -> None:
         rounds, begin, spent_s = 0, time.monotonic(), PATIENCE.spent_s
         while (
             rounds < FEWEST_TURNS
-            or time.monotonic() - begin - (PATIENCE.spent_s - spent_s) < time_s * len(jobs)  # waiting does not count
+            or time.monotonic() - begin - (PATIENCE.spent_s - spent_s) < time_s * len(turns)  # waiting does not count
         ):
             turns = {place: turn for place, turn in turns.items() if place not in outcomes}
             for place, turn in turns.items():

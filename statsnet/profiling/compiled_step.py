@@ -19,12 +19,11 @@ from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cuda_implementation
 from statsnet.profiling.step_trace import StepTrace, unexplained_share
-from statsnet.profiling.trace import timed
+from statsnet.profiling.trace import MOST_REPEATS, timed
 from statsnet.signatures.statistics import faster_half
 from statsnet.workloads import Successive
 
 WARM_UPS = 5
-MOST_REPEATS = 60
 
 
 def trace_compiled_step(

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from statsnet.profiling.laps import Lap
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.timeline import PAUSE_S
+from statsnet.profiling.trace import MANY_CALLS
 from statsnet.profiling.unseen import MOST_UNSEEN
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature
 from statsnet.units import format_duration
 
 SHORT_STEP_S = 100e-6
-MANY_CALLS = 10_000
 MUCH_RECORDING = 0.2
 """Events whose recording takes longer than this share of the step are named."""
 MUCH_UNEXPLAINED = 0.3

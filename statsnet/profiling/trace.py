@@ -197,7 +197,10 @@ def _in_pairs(
         bare.append(bare_s)
         timelines.append(timeline)
         profiled.append(pair.own_step_s(timeline))
-        report("measuring", 0.3 + 0.7 * len(bare) / max(fewest, 1))
+        done = len(bare) / fewest if fewest else 1.0
+        if min_time_s > 0:
+            done = min(done, (time.perf_counter() - begin) / min_time_s)
+        report("measuring", 0.3 + 0.7 * min(done, 1.0))
     return bare, timelines
 
 

@@ -141,7 +141,7 @@ def _remarks(fit: Fit) -> Iterator[str]:
         )
     elif replayed := fit.replayed_members:
         yield (
-            "Timed by replay of their operators, since their models are not at hand, which is weaker evidence: "
+            "Timed by replay of their operators, since their models were not profiled here, which is weaker evidence: "
             f"{', '.join(replayed)}."
         )
     if throttled := fit.throttled:

@@ -85,7 +85,11 @@ def _spec_of(entry: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in entry.items() if k != "times"}
 
 
-def _compact_tensor_list(entries: Sequence[Any], longest: int = 64) -> list[Any]:
+LONGEST_RUN = 64
+"""Tensors of a layer."""
+
+
+def _compact_tensor_list(entries: Sequence[Any]) -> list[Any]:
     """Flat entries with runs that repeat (parameters of equal layers) written once; greedy, left to right."""
     flat = flatten_tensor_list(entries)
     keys = [json.dumps(e, sort_keys=True) for e in flat]
@@ -93,7 +97,7 @@ def _compact_tensor_list(entries: Sequence[Any], longest: int = 64) -> list[Any]
     i = 0
     while i < len(flat):
         best_length, best_times = 1, 1
-        for length in range(1, min(longest, (len(flat) - i) // 2) + 1):
+        for length in range(1, min(LONGEST_RUN, (len(flat) - i) // 2) + 1):
             times = _repeats(keys, i, length)
             if (times - 1) * length > (best_times - 1) * best_length:
                 best_length, best_times = length, times

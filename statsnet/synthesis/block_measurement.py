@@ -127,6 +127,7 @@ def part_and_places(
     """As `part_of`; and for each call the index of its operators in the part (None: it moves no data)."""
     merged: dict[tuple[Any, ...], dict[str, Any]] = {}
     fates: dict[tuple[Any, ...], list[tuple[float, Fate]]] = defaultdict(list)
+    rows_of: dict[tuple[Any, ...], int] = {}
     places: list[int | None] = []
     for call, implementation in calls:
         if call.metadata:
@@ -151,7 +152,7 @@ def part_and_places(
         entry["calls"] += 1
         if elsewhere is not None:
             fates[key].append((call.time_s or 0.0, elsewhere.fate(call.op, call.phase, call.args, call.outputs)))
-        places.append(list(merged).index(key))
+        places.append(rows_of.setdefault(key, len(rows_of)))
     rows = tuple(MeasuredOperators(**entry, fate=mean_fate(fates[key])) for key, entry in merged.items())
     spent_s = sum(row.time_s for row in rows)
     return BlockPart(operators=rows, framework_s=max(segment_s - spent_s, 0.0)), places

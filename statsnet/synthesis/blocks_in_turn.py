@@ -19,6 +19,7 @@ from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.operator_times import operator_times_s
+from statsnet.profiling.step_trace import placed_kernels
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.statistics import agree
@@ -129,14 +130,13 @@ class _Step:
 
 def launches_in_order(timeline: Timeline, operators: Mapping[int, int]) -> list[Launch]:
     """The kernels of a step in their order. Each has the index of its call's operators."""
-    places = {id(kernel): i for i, kernels in enumerate(timeline.op_kernels) for kernel in kernels}
     return [
         Launch(
-            cluster=operators.get(places.get(id(kernel), -1)),
+            cluster=None if call is None else operators.get(call),
             family=kernel_family(kernel.name),
             time_s=kernel.elapsed_s,
         )
-        for kernel in timeline.on_device
+        for call, kernel in placed_kernels(timeline)
         if not kernel.is_copy
     ]
 

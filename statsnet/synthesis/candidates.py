@@ -84,9 +84,10 @@ class Candidate:
     family: str
     share: float
 
-    @cached_property
+    @property
     def key(self) -> str:
-        return json.dumps([self.kind, self.config, self.optimizer], sort_keys=True)
+        """As a block of a network."""
+        return self.placed.key
 
     @property
     def named(self) -> str:

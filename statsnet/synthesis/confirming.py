@@ -51,7 +51,8 @@ def _confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, 
             measurement = measured_at_pace(best.source, best.towers, runs, known.costs, problem, earlier=known.paces)
             made = processes
         except MeasurementError as error:
-            setup.note(f"the fit is that of the processes that chose it, for later ones failed: {last_line(error)}")
+            of_which = "first new processes" if made else "processes that chose it"
+            setup.note(f"the fit is that of the {of_which}, for later ones failed: {last_line(error)}")
             break
         is_as_long = abs(measurement.latency_s / best.latency_s - 1.0) < CONFIRMED
         if is_as_long and without_slowed(measurement, best.measurement).slowed_share < SLOWED:

@@ -15,7 +15,8 @@ class Effort:
     rounds: int
     """Most networks that are solved for, built and measured."""
     least_rounds: int
-    """From this round on, they stop when the fit is good, or when a round gained little and no scope promises more."""
+    """From this round on, they stop when the fit is good; or when a round gained little, and no scope promises more or
+    categories and kernel classes meet their bars."""
     free_rounds: int
     """At most so many rounds choose from all candidates; later ones change the best network a little."""
     first_processes: int

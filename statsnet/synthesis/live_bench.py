@@ -105,9 +105,10 @@ class LiveBench:
             if self.setup.pool is not None:
                 self.setup.stages.advance(len(measured) / self.setup.most_candidates)
             for name, measurement in measured.items():
+                known[name] = measurement
                 if not measurement.lacked_memory:
                     cache.put(keys[name], measurement)
-                known[name] = cache.get(keys[name], BlockMeasurement) or measurement  # rounded, as later runs read it
+                    known[name] = cache.get(keys[name], BlockMeasurement) or measurement  # as later runs read it
 
         if missing := [c for c in wanted if c.key not in known]:
             with speed.network_folder() as reference:

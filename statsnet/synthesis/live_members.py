@@ -18,7 +18,7 @@ from statsnet.signatures.model import Signature
 from statsnet.synthesis.bench import BenchSetup, Kept
 from statsnet.synthesis.disturbances import PROFILE_USELESS, PROFILED_AGAIN
 from statsnet.synthesis.machine_speed import MachineSpeed
-from statsnet.synthesis.retimed_members import NOT_MEASURED, at_hand, model_of
+from statsnet.synthesis.retimed_members import NOT_MEASURED, at_hand, model_of, why
 
 PROFILED_S = (0.4, 2.0)
 """How long a member's steps are profiled, at least and at most. The smaller its share of the mix, the less its time
@@ -74,11 +74,10 @@ class LiveMembers:
         best_s = min(self.speed.reference_latency_s, *(_reference_s(p) for p in profiles.values()))
         better = dict(profiles)
         for name in [n for n, p in profiles.items() if _disturbed(p, best_s) > PROFILED_AGAIN]:
-            if self.setup.deadline.passed:
-                break
-            again = self._profile(members[name], f"profiling {name} once more", again=True)
-            if again is not None and _disturbed(again, best_s) < _disturbed(better[name], best_s):
-                better[name] = again
+            if not self.setup.deadline.passed:
+                again = self._profile(members[name], f"profiling {name} once more", again=True)
+                if again is not None and _disturbed(again, best_s) < _disturbed(better[name], best_s):
+                    better[name] = again
             if (slower := _disturbed(better[name], best_s)) > PROFILED_AGAIN:
                 self.setup.note(_told(name, better[name], slower))
         return better
@@ -93,9 +92,18 @@ class LiveMembers:
             profile = self._kept(member, again) or self._measured(member, stage, again)
             if not same_work(profile.signature, pinned) and self._known(pinned):  # its steps may not be as they were
                 profile = self._measured(member, stage, again, looks_again=True)
-        except NOT_MEASURED:
+        except NOT_MEASURED as error:
+            self._tell_not_profiled(member, why(error), again)
             return None
-        return profile if same_work(profile.signature, pinned) else None
+        if same_work(profile.signature, pinned):
+            return profile
+        self._tell_not_profiled(member, "its model does other work than its signature says", again)
+        return None
+
+    def _tell_not_profiled(self, member: MixMember, reason: str, again: bool) -> None:
+        """Nothing of a second profile: the first one is used."""
+        if not again:
+            self.setup.note(f"{member.name} was not profiled here: {reason}")
 
     def _known(self, signature: Signature) -> Signature | None:
         """The signature, if it says of the same kind of device what a step does, exactly."""

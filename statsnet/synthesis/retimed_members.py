@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from statsnet import workloads
-from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
+from statsnet.errors import DeviceError, MeasurementError, StatsNetError, UsageError, WorkloadError
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.progress import Progress
 from statsnet.signatures.intervals import geometric_mean
@@ -32,6 +32,11 @@ machines were seen to drift by 0.65 to 1.4."""
 
 NOT_MEASURED = (UsageError, WorkloadError, DeviceError, MeasurementError)
 """A model's library is missing, or there is too little memory: torch says so, or the process is killed."""
+
+
+def why(error: StatsNetError) -> str:
+    """For a note on a member that could not be measured."""
+    return ": ".join(filter(None, (error.message, error.cause)))
 
 
 def at_hand(signature: Signature) -> bool:
@@ -160,7 +165,7 @@ class RetimedMembers:
                     try:
                         steps[member.name].append(self._time_once(self._timing(member, run, len(due), folder), stage))
                     except NOT_MEASURED as error:
-                        failed[member.name] = ": ".join(filter(None, (error.message, error.cause)))
+                        failed[member.name] = why(error)
                 self.setup.stages.advance(1 / len(repeated))
         return steps, failed
 
@@ -189,8 +194,12 @@ class RetimedMembers:
             kind=TimedStep,
             task=task,
             stage=f"timing {member.name} once more",
-            is_usable=lambda kept: not self.speed.spoils(median(kept.reference_latency_s)),
+            is_usable=self._has_use_for,
         )
+
+    def _has_use_for(self, kept: TimedStep) -> bool:
+        """On a steady device a step is timed without the reference network."""
+        return self.speed.is_steady or not self.speed.spoils(median(kept.reference_latency_s))
 
 
 MOST_OF_TIME = 1 / 2

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from statsnet.deadline import Deadline
-from statsnet.errors import UsageError
+from statsnet.errors import MeasurementError, UsageError
 from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.chosen_network import build_and_measure
+from statsnet.synthesis.confirming import last_line
 from statsnet.synthesis.design_space import DESIGNS
 from statsnet.synthesis.expected_time import NETWORKS, SEARCH, SOLVING, Pace
 from statsnet.synthesis.next_network import NextNetwork
@@ -130,11 +131,18 @@ class Worker:
         self._study, self._pool, self._most, self._limit = study, pool, most, limit
 
     def work(self) -> None:
-        """Ends when as many designs as are asked for are finished, also those that others try."""
+        """Ends when as many designs as are asked for are finished, also those that others try; or when one cannot be
+        measured. Raises MeasurementError if there is no other by then."""
         setup = self._pool.setup
         while not self._is_over(finished := len(self._study.tried())):
             if (claim := self._study.claim(self._most)) is not None:
-                self._try(claim)
+                try:
+                    self._try(claim)
+                except MeasurementError as error:
+                    if not self._study.tried():
+                        raise
+                    setup.note(f"a design could not be measured, so the search ends with it: {last_line(error)}")
+                    break
             else:
                 setup.report(
                     Progress(stage=f"waiting for the last designs of others: {finished} of {self._most} are done")

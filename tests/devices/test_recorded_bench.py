@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 from device_tables import gemm_record
-from synthesis_builders import TINY, few_jumps, measured, mix_of, moved, play, small_signature
+from synthesis_builders import (
+    TINY,
+    candidate,
+    few_jumps,
+    measured,
+    mix_of,
+    moved,
+    play,
+    small_signature,
+)  # fmt: skip
 
 from benchmarks.diagnostics import left_out_devices
 from statsnet.devices import record as recording
@@ -37,6 +46,7 @@ from statsnet.signatures.storage import load_signature, save_signature
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
 from statsnet.synthesis.effort import QUICK
+from statsnet.synthesis.machine_speed import STEADY
 from statsnet.synthesis.problem import ProxyRequest
 
 FEW_BLOCKS = replace(QUICK, candidates=24, candidates_in_order=24)
@@ -136,6 +146,20 @@ def test_a_proxy_for_a_device_that_tables_recorded(for_acme_one: MakeOptions, mo
     recorded = proxy.fit().recorded or {}
     assert recorded["exact"] == 0.0 and recorded["roofline"] > 0.0
     assert sum(recorded.values()) == pytest.approx(1.0)
+
+
+def test_blocks_that_cannot_be_captured_are_named_and_tried_again(
+    for_acme_one: MakeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory may be free then."""
+    notes: list[str] = []
+    _mix, bench = open_bench("recsys:1", replace(for_acme_one, note=notes.append))
+    wanted = [candidate("linear", rows=rows, inputs=8, outputs=8, activation="") for rows in (40, 130, 400)]
+    tasks: list[Any] = play(monkeypatch, recorded_bench, lambda task: [[], *run(task)[1:]])
+    for tried in (3, 1):
+        assert [c for c, _ in bench.measure_blocks(wanted, STEADY)] == wanted[1:]
+        assert len(tasks.pop().blocks) == tried
+        assert notes.pop() == f"1 block left out that cannot be run, for example {wanted[0].named}"
 
 
 def test_a_device_that_is_left_out_takes_no_part_in_a_proxy_that_follows_it(

@@ -180,6 +180,15 @@ class TestSurroundings:
         assert is_forked()
 
     @pytest.mark.usefixtures("light_server")
+    def test_one_that_was_in_use_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However often its process was ended."""
+        with MeasuringProcess(Environment()) as process:
+            process.end()
+            process.end()
+        monkeypatch.setenv("EXTRA", "yes")
+        assert [is_forked() for _ in range(3)] == [False, True, True]
+
+    @pytest.mark.usefixtures("light_server")
     @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
     def test_other_cores(self) -> None:
         cores = os.sched_getaffinity(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle, repeat
 
 import pytest
@@ -64,7 +64,12 @@ def test_what_empties_the_caches_has_no_part_in_how_much_longer_blocks_take() ->
 
 
 def profiled(
-    monkeypatch: pytest.MonkeyPatch, profiled_s: Iterable[float], *, repeats: int, min_time_s: float = 0.0
+    monkeypatch: pytest.MonkeyPatch,
+    profiled_s: Iterable[float],
+    *,
+    repeats: int,
+    min_time_s: float = 0.0,
+    on_progress: Callable[[str, float], None] | None = None,
 ) -> list[float]:
     """Seconds of the profiled steps beside bare ones of 10 ms, on a clock that steps alone move on."""
     taken_s = iter(profiled_s)
@@ -83,7 +88,9 @@ def profiled(
     monkeypatch.setattr(trace, "profile_step", profile_step)
     monkeypatch.setattr(trace.time, "perf_counter", lambda: clock_s)
     monkeypatch.setenv("STATSNET_PATIENCE_S", "0")
-    measured = trace.trace_step(lambda _: torch.ones(4).exp(), repeats=repeats, min_time_s=min_time_s)
+    measured = trace.trace_step(
+        lambda _: torch.ones(4).exp(), repeats=repeats, min_time_s=min_time_s, on_progress=on_progress
+    )
     assert measured.step_latency_s == [0.01] * len(measured.step_latency_s)
     return measured.profiled_latency_s
 
@@ -108,3 +115,16 @@ def test_disturbed_steps_are_repeated_for_longer(monkeypatch: pytest.MonkeyPatch
     alike = profiled(monkeypatch, repeat(0.011), repeats=3, min_time_s=0.5)
     assert len(profiled(monkeypatch, repeat(0.02), repeats=3, min_time_s=0.5)) > 3 * len(alike)
     assert len(profiled(monkeypatch, repeat(0.02), repeats=3)) == 3
+
+
+@pytest.mark.parametrize("min_time_s", [0.0, 0.3])
+def test_progress_ends_when_all_is_done(min_time_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+    profiled(
+        monkeypatch,
+        cycle([0.02, 0.04]),
+        repeats=2,
+        min_time_s=min_time_s,
+        on_progress=lambda _, done: told.append(done),
+    )
+    assert told == sorted(told) and told[-1] == pytest.approx(1.0)

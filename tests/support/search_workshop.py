@@ -45,6 +45,7 @@ class Workshop:
         self.slowness = 1.0
         self.prepared: list[Design] = []
         self.fails_at: int | None = None
+        self.failure: BaseException = KeyboardInterrupt()
 
     def prepare(self, _mix: Mix, bench: Any, request: ProxyRequest, design: Design) -> Problem:
         self.prepared.append(design)
@@ -57,7 +58,7 @@ class Workshop:
 
     def build_and_measure(self, *args: Any, **more: Any) -> Knowledge:
         if self.attempts == self.fails_at:
-            raise KeyboardInterrupt
+            raise self.failure
         self.attempts += 1
         return build_and_measure(*args, **more)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from live_benches import SPEED, answers, with_fresh_cache, with_setup
 from synthesis_builders import TINY, mix_of, moved, play
 
-from statsnet.errors import WorkloadError
+from statsnet.errors import MeasurementError, WorkloadError
 from statsnet.measure.task import Task
 from statsnet.profiling.replay_task import ReplayOperators, _slower
 from statsnet.profiling.tasks import Profile, ProfileWorkload
@@ -240,3 +241,28 @@ def test_a_useless_profile_is_not_used_later(
         with_setup(bench, note=said.append).measure_members(mix_of(moved(profile)), SPEED)
         assert len(outcomes) == left
         assert [("times its step" in note) for note in said] == [True] * notes
+
+
+def test_why_a_member_was_not_profiled_is_told(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its operators are replayed."""
+    other = replace(profile, clusters=tuple(replace(c, calls=9 * c.calls) for c in profile.clusters))
+    outcomes: list[Callable[[], Profile]] = []
+
+    def fail() -> Profile:
+        raise MeasurementError("a measuring process took more memory than there is", cause="9 GiB were at hand")
+
+    def answer(task: Any) -> Any:
+        return outcomes.pop()() if isinstance(task, ProfileWorkload) else answers(profile)(task)
+
+    play(monkeypatch, benches, answer)
+    for outcome, reason in (
+        ([fail], "more memory than there is: 9 GiB were at hand"),
+        ([lambda: Profile(signature=other, reference_latency_s=0.01)] * 2, "other work than its signature says"),
+    ):
+        outcomes[:], said = outcome, list[str]()
+        _mix, replayed = with_setup(bench, note=said.append).measure_members(mix_of(moved(profile)), SPEED)
+        assert set(replayed) == {"m0"}
+        (note,) = said
+        assert note.startswith("m0 was not profiled here: ") and reason in note

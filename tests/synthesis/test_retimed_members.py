@@ -20,7 +20,7 @@ from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import retimed_members
 from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.machine_speed import reference_work
+from statsnet.synthesis.machine_speed import STEADY, reference_work
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
 
 WORK = reference_work("inference", "float32")
@@ -274,3 +274,15 @@ def test_if_none_can_be_timed_those_that_would_follow_are_told_of(
     *each, others = said
     assert len(each) == len({task.model.batch for task in tasks}) < 90
     assert others.startswith(f"the times of {90 - len(each)} other members stay those of their signatures")
+
+
+def test_on_a_steady_device_steps_are_timed_once(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the reference network; the next command takes them from the cache."""
+    now_s = 1.2 * profile.measurements[0].latency_s
+    tasks: list[Any] = play(monkeypatch, benches, lambda _: in_turns([now_s] * 3, []))
+    for _ in range(2):
+        again = bench.retime_members(target_of_mix(mix_of(profile)), {"m0"}, STEADY)
+        assert again["m0"].latency_s == pytest.approx(now_s)
+    assert [task.reference_network for task in tasks] == [None] * retimed_members.RETIMED_PROCESSES

@@ -9,7 +9,7 @@ import pytest
 from search_workshop import REPLACED, Workshop
 from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, few_jumps, mix_of, small_signature
 
-from statsnet.errors import UsageError
+from statsnet.errors import MeasurementError, UsageError
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis import search as searching
 from statsnet.synthesis.problem import Design, ProxyRequest
@@ -36,8 +36,9 @@ def run(
     within_s: float | None = None,
     seed: int = 0,
     mix: Mix | None = None,
+    bench: Any = None,
 ) -> SearchResult:
-    bench: Any = SimulatedBench(within_s=within_s)
+    bench = bench or SimulatedBench(within_s=within_s)
     limits = SearchLimits(trials=trials, time_limit_s=limit_s)
     request = ProxyRequest(mix_text="a:1", seed=seed)
     storage = OwnJournal(path=journal, resume=resume)
@@ -126,6 +127,21 @@ def test_an_interrupted_search_goes_on(tmp_path: Path, workshop: Workshop) -> No
     run(tmp_path / "j", trials=4, resume=True)
     assert workshop.attempts == attempts, "all were known"
     assert workshop.made[-1][1] == 0, "no network of this search was measured: it is made from nothing"
+
+
+@pytest.mark.parametrize(("fails_at", "tried"), [(0, None), (3, 2)])
+def test_a_design_that_fails_does_not_cost_those_before(
+    fails_at: int, tried: int | None, tmp_path: Path, workshop: Workshop
+) -> None:
+    workshop.fails_at = fails_at
+    workshop.failure = MeasurementError("a measuring process took more memory than there is", cause="9 GiB")
+    bench = SimulatedBench()
+    if tried is None:
+        with pytest.raises(MeasurementError, match="more memory"):
+            run(tmp_path / "j", bench=bench)
+        return
+    assert len(run(tmp_path / "j", bench=bench).tried) == tried
+    assert bench.notes == ["a design could not be measured, so the search ends with it: 9 GiB"]
 
 
 def test_members_are_timed_again_once_for_all_designs(searched: tuple[Workshop, SearchResult]) -> None:
