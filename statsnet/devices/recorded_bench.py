@@ -177,7 +177,7 @@ class RecordedBench:
     ) -> MeasuredBlocks:
         setup = self.setup
         keys = [self._key(c) for c in wanted]
-        known = {k: v for k in keys if (v := setup.cache.get(k, list[OpCall])) is not None}
+        known = {k: v for k in keys if (v := setup.cache.get(k, list[OpCall]))}
         missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
         if missing:
             blocks = tuple(c.placed for _, c in missing)
