@@ -85,8 +85,14 @@ def measured_signatures(
             hint="statsnet list profiles shows what there is",
         )
     chosen = environment or max(folders, key=lambda name: sum(e.environment == name for e in matching))
-    named = [_named(e) for e in matching if e.environment == chosen]
-    return chosen, [n for n in named if n.signature.measurements]
+    named = [n for e in matching if e.environment == chosen and (n := _named(e)).signature.measurements]
+    if not named:
+        raise UsageError(
+            f"no {mode} profile of {shown} was measured",
+            cause=f"those of '{chosen}' hold counts alone",
+            hint="profile on a CPU or a GPU, or compare counts: statsnet characterize --help",
+        )
+    return chosen, named
 
 
 def _of_files(files: Sequence[Path], mode: str | None) -> Selected:

@@ -64,6 +64,7 @@ def load(path: FilePath) -> Value:
 
 def save(value: Signature | Result | ScenarioResult, path: FilePath) -> None:
     """Write a signature or a result, checked, as the commands do. Raises StatsNetError if it cannot be written."""
+    path = os.path.expanduser(path)
     if isinstance(value, Signature):
         storage.save_signature(path, value)
     elif isinstance(value, Result | ScenarioResult):
@@ -122,8 +123,15 @@ def _named(results: Iterable[Result | FilePath | Mapping[str, Result | FilePath]
     for number, given in enumerate(results, 1):
         if isinstance(given, Result):
             pairs: Iterable[tuple[str, Result | FilePath]] = [(f"result {number}", given)]
+        elif isinstance(given, Mapping):
+            pairs = given.items()
+        elif isinstance(given, str | os.PathLike):
+            pairs = [(os.fspath(given), given)]
         else:
-            pairs = given.items() if isinstance(given, Mapping) else [(os.fspath(given), given)]
+            raise UsageError(
+                f"a value of type {type(given).__name__} is not compared",
+                hint="give results of statsnet.run, or their files; `statsnet compare` compares scenarios",
+            )
         for name, result in pairs:
             if name in named:
                 hint = "give them names: compare({'a': ..., 'b': ...})"

@@ -58,6 +58,8 @@ PLACES = {
     "_scaled_dot_product_flash_attention": (4, None),
     "_scaled_dot_product_efficient_attention": (6, 3),
     "_scaled_dot_product_cudnn_attention": (6, 3),
+    "_scaled_dot_product_attention_math": (5, 3),
+    "_scaled_dot_product_fused_attention_overrideable": (5, 3),
 }
 """Where ATen's operators take whether they are causal, and a mask."""
 

@@ -26,20 +26,23 @@ def cover(subject: str, new: str, profiles: str | None, json_path: str | None) -
     from statsnet.errors import UsageError
     from statsnet.evaluation.cover import coverage, coverage_by_mix, profile_of_fit
     from statsnet.reporting.cover import coverage_report
+    from statsnet.signatures.computing import computing
     from statsnet.signatures.database import ProfilesDB
     from statsnet.signatures.mix import resolve_mix
     from statsnet.signatures.mix_file import is_mix_file
-    from statsnet.signatures.storage import load_fit, load_signature
+    from statsnet.signatures.saved_proxy import load_proxy
+    from statsnet.signatures.storage import load_signature
     from statsnet.signatures.target import target_of
 
     signature = load_signature(Path(new))
     target = target_of(signature, name=new)
     if Path(subject, "spec.json").is_file():
-        if not Path(subject, "fit.json").is_file():
+        fit = load_proxy(subject).fit
+        if fit is None:
             raise UsageError(
                 f"'{subject}' has no fit.json", hint="synthesize the proxy again: that file holds its shares of time"
             )
-        found = coverage(profile_of_fit(subject, load_fit(Path(subject, "fit.json"))), target)
+        found = coverage(profile_of_fit(subject, fit), computing(target))
     elif Path(subject).is_dir():
         raise UsageError(f"'{subject}' is not a proxy's folder", cause="it has no spec.json")
     else:

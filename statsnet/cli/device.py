@@ -95,6 +95,7 @@ def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str 
         if not keep_doubtful:
             found.check([device])
         target = Path(path or f"{device}.json.gz")
+        json_option.check_no_input(str(target), sources)
         output.check_folder(target.parent)
         record = build_record(found.rows, device, keep_doubtful=keep_doubtful, report=show)
     save_record(target, record)

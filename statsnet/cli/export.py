@@ -142,6 +142,8 @@ def _manifest(
         resolved = resolve_mix(asked.mix, asked.mode, database)
         return manifest_of_mix(resolved, reference=device.record, clock=device.clock)
     assert subject is not None
+    if options.was_given("mode"):
+        raise UsageError("--mode is for mixes", cause=f"'{subject}' has a mode already", hint="leave it out")
     from statsnet.exports.subjects import manifest_of_file, manifest_of_proxy
 
     path = Path(subject)

@@ -67,7 +67,8 @@ def _profiles(pattern: str, folder: str | None) -> list[dict[str, Any]]:
 
 def _proxies(pattern: str) -> Iterator[dict[str, Any]]:
     from statsnet.reporting.listings import damaged_proxy_row, proxy_row
-    from statsnet.signatures.storage import load_fit, load_spec
+    from statsnet.signatures.saved_proxy import fit_beside
+    from statsnet.signatures.storage import load_spec
 
     specs = [path for root in (Path(), Path("generated")) for path in sorted(root.glob("*/spec.json"))]
     for folder in (path.parent for path in specs):
@@ -75,7 +76,7 @@ def _proxies(pattern: str) -> Iterator[dict[str, Any]]:
             continue
         try:
             spec = load_spec(folder / "spec.json")
-            fit = load_fit(folder / "fit.json") if (folder / "fit.json").is_file() else None
+            fit = fit_beside(folder, spec)
         except FileFormatError as error:
             yield damaged_proxy_row(str(folder), error.cause or error.message)
         else:

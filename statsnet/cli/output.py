@@ -6,11 +6,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import StatsNetError, UsageError, shown
@@ -25,22 +25,23 @@ PIPE_WIDTH = 200
 STDOUT = "-"
 
 
-def print_report(report: Report) -> None:
-    """Tables to stdout, with an empty line between two of them."""
+def print_report(report: Report, *, stream: TextIO | None = None) -> None:
+    """Tables to a stream (default: stdout), with an empty line between two of them."""
     from rich.console import Console
 
     from statsnet.reporting.narrow import fitted
 
-    live = sys.stdout.isatty()
+    stream = stream or sys.stdout
+    live = stream.isatty()
     width = None if live else PIPE_WIDTH
-    console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+    console = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
     with console.capture() as capture:
         for number, part in enumerate(report):
             if number:
                 console.print()
             console.print(fitted(part, console.width))
     lines = capture.get().splitlines()
-    sys.stdout.write("\n".join(lines if live else [text.rstrip() for text in lines]) + "\n")
+    stream.write("\n".join(lines if live else [text.rstrip() for text in lines]) + "\n")
 
 
 def print_json(data: Any) -> None:
@@ -79,6 +80,16 @@ def print_notes(texts: Iterable[str]) -> None:
     """What could not be done, to stderr; each text once."""
     for text in dict.fromkeys(texts):
         print(f"statsnet: {shown(text)}", file=sys.stderr)
+
+
+@contextmanager
+def told_if_it_fails(notes: Sequence[str]) -> Iterator[None]:
+    """What was noted until then often says why."""
+    try:
+        yield
+    except BaseException:
+        print_notes(notes)
+        raise
 
 
 def print_written(path: str | Path) -> None:

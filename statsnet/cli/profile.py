@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,6 +116,9 @@ def profile(
     several = "--mix" if mix is not None else "several workloads or --engine" if many else None
     _check_asked(several, device, check, trace_path)
     _check_files(several, check, path, json_path, trace_path)
+    if not several:
+        for written in (path, json_path, trace_path):
+            json_option.check_no_input(written, [workloads[0].rpartition(":")[0] or None])
     if processes is not None:
         _check_one_workload(several or ("--check" if check else "--trace" if trace_path is not None else None))
     check_counters(counters, device)
@@ -141,7 +145,7 @@ def profile(
         target=workload, mode=mode, preset=preset, batch=batch, dtype=dtype, seed=seed, optimizer=optimizer,
         overrides=dict(_assignment(text) for text in assignments),
     )  # fmt: skip
-    if check and not _check_counts(model, device):
+    if check and not _check_counts(model, device, beside_json=json_path == output.STDOUT):
         raise SystemExit(1)
     control = Control(**options.given(setting=None if setting is None else setting_of_profile(setting, device)))
     if path is not None or json_path is not None:
@@ -209,15 +213,15 @@ def write_signature(signature: Signature, path: str | None, json_path: str | Non
         output.print_written(name)
 
 
-def _check_counts(model: Model, device: str) -> bool:
-    """Print a step's counts beside torch's; whether they agree."""
+def _check_counts(model: Model, device: str, *, beside_json: bool) -> bool:
+    """Print a step's counts beside torch's, to stderr where JSON goes to stdout; whether they agree."""
     from statsnet.measure import process
     from statsnet.profiling.check import CheckWorkload
     from statsnet.reporting.check import check_report
 
     with output.progress() as show:
         found = process.run(CheckWorkload(model=model, device=device), report=show)
-    output.print_report(check_report(found))
+    output.print_report(check_report(found), stream=sys.stderr if beside_json else sys.stdout)
     return found.flops_agree and found.calls_agree
 
 

@@ -56,5 +56,7 @@ def report_of(path: Path, kind: str) -> Report:
 
     if kind == "statsnet.fit":
         return fit_report(storage.load_fit(path))
-    beside = path.with_name("fit.json")
-    return proxy_report(storage.load_spec(path), storage.load_fit(beside) if beside.is_file() else None)
+    from statsnet.signatures.saved_proxy import fit_beside
+
+    spec = storage.load_spec(path)
+    return proxy_report(spec, fit_beside(path.parent, spec))

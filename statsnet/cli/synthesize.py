@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -189,7 +187,11 @@ def synthesize(
         compression=asked.compression,
     )
     limits = SearchLimits(trials=trials, time_limit_s=time_limit)
-    with _told_if_it_fails(notes), fleet.pooled(engine, device, environment, mode) as pool, output.progress() as show:
+    with (
+        output.told_if_it_fails(notes),
+        fleet.pooled(engine, device, environment, mode) as pool,
+        output.progress() as show,
+    ):
         stages = Stages(show, deadline)
         wanted = MakeOptions(
             mode=mode,
@@ -208,16 +210,6 @@ def synthesize(
     write_proxy(proxy, path, search=files)
     output.print_notes([*notes, *proxy_names.called(mix, mode, profiles)])
     _print(proxy, path, stages, json_path)
-
-
-@contextmanager
-def _told_if_it_fails(notes: list[str]) -> Iterator[None]:
-    """What was noted until then often says why."""
-    try:
-        yield
-    except BaseException:
-        output.print_notes(notes)
-        raise
 
 
 def _made(

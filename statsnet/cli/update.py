@@ -102,7 +102,7 @@ def update(
     check_output(path)
     json_option.check_not_within(json_path, path)
     notes: list[str] = []
-    with output.progress() as show:
+    with output.told_if_it_fails(notes), output.progress() as show:
         stages = Stages(show, deadline)
         wanted = MakeOptions(
             mode=old.spec.mode,

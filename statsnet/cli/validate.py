@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @options.models
 @options.profiles
 @options.device()
-@options.min_time("1s, under settings 5s, of a scenario 60s")
+@options.min_time("2s, of the proxy 1s; under settings 5s, of a scenario 60s")
 @options.max_time
 @scenario_options.scenario
 @scenario_options.qps
@@ -88,7 +88,7 @@ def validate(
     check_is_proxy(proxy)
     from statsnet.workloads.settings import parse_settings
 
-    json_option.check_no_input(json_path, [proxy])
+    json_option.check_no_input(json_path, [proxy, log_path])
     if log_path == output.STDOUT:
         raise UsageError("'-' was given for --resume", hint="name a file: it is made if there is none")
     output.check_file(log_path)
@@ -96,6 +96,11 @@ def validate(
         raise UsageError(
             "--resume keeps times under settings, and none are given",
             hint="give --settings, or leave out --resume",
+        )
+    if max_time_s is not None and settings is None:
+        raise UsageError(
+            "--max-time ends the timing of steps under settings, and none are given",
+            hint="give --settings, or leave out --max-time",
         )
     changed = parse_settings(settings) if settings is not None else ()
     if engine == fleet.LOCAL and scenario is None:

@@ -23,6 +23,7 @@ from statsnet.devices.operator_mapping import table_operator
 from statsnet.devices.performance_model import Evidence, Kind, KindModel, kind_of, predict_rows
 from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.devices.tables.words import ATTENTIONS
+from statsnet.errors import UsageError
 from statsnet.profiling.coarse_scalars import call_key
 from statsnet.profiling.costs import work_of_call
 from statsnet.signatures.categories import base_name, categorize
@@ -101,6 +102,12 @@ class KernelModel:
         self.flops_per_s = _reached([f / t for (f, _), t in zip(work, times, strict=True) if f > 0], REACHED)
         self.bytes_per_s = _reached([b / t for (_, b), t in zip(work, times, strict=True) if b > 0], REACHED)
         self.shortest_s = _reached(times, 1 - REACHED)
+        if not math.isfinite(self.bytes_per_s):
+            raise UsageError(
+                "the device's record tells no operator's sizes",
+                cause="it was recorded without shapes",
+                hint="record with record_shapes=True, or use another record",
+            )
         features = [_features(e.op, e.args, e.outputs) for e in entries]
         residuals = [math.log(e.time_s / self._roofline_s(*w)) for e, w in zip(entries, work, strict=True)]
         self._usual = median(residuals)
@@ -232,4 +239,4 @@ def _features(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> np.ndarra
 
 def _reached(rates: Iterable[float], quantile: float) -> float:
     known = list(rates)
-    return float(np.quantile(known, quantile)) if known else 1.0
+    return float(np.quantile(known, quantile)) if known else math.inf

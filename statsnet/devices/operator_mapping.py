@@ -14,6 +14,7 @@ from typing import Any
 from statsnet.devices.tables.row import Direction, TableRow
 from statsnet.devices.tables.words import check_dims, named
 from statsnet.profiling.costs import cost_of
+from statsnet.profiling.costs.attention import is_causal
 from statsnet.profiling.costs.call import MisfitError, OperatorCall
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, bytes_of, dtype_of, tensors_of
@@ -144,20 +145,15 @@ def _convolution_backward(call: OperatorCall) -> tuple[Mapped, ...] | None:
 
 
 def _attention(call: OperatorCall) -> tuple[Mapped, ...] | None:
-    """Heads first: [batch, heads, tokens, width]. The causal flag stands where it does in most overloads."""
+    """Heads first: [batch, heads, tokens, width]."""
     q, k = call.tensor(0), call.tensor(1)
     batch, heads, q_len, width = q.shape
     _, kv_heads, kv_len, _ = k.shape
-    place = {"_scaled_dot_product_efficient_attention": 6, "_scaled_dot_product_cudnn_attention": 6}
-    name = base_name(call.op)
-    causal = bool(call.arg(place.get(name, 5 if name in ("scaled_dot_product_attention", _MATH) else 4)))
+    causal = is_causal(call)
     operator = "attention_decode" if q_len == 1 else "attention_prefill" if causal else "attention_encoder"
     dims = named(operator, (batch, q_len, kv_len, heads, kv_heads, width, 0))
     variant = "" if operator == "attention_encoder" else f"kv {q.dtype}"
     return (Mapped(operator=operator, dtype=q.dtype, dims=dims, variant=variant),)
-
-
-_MATH = "_scaled_dot_product_attention_math"
 
 
 def _rows(operator: str) -> Rule:
@@ -212,7 +208,8 @@ _RULES: dict[str, Rule] = {
     "embedding": _embedding,
     **dict.fromkeys(
         (
-            "scaled_dot_product_attention", _MATH, "_scaled_dot_product_flash_attention_for_cpu",
+            "scaled_dot_product_attention", "_scaled_dot_product_attention_math",
+            "_scaled_dot_product_flash_attention_for_cpu",
             "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
             "_scaled_dot_product_cudnn_attention",
         ), _attention,

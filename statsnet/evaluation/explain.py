@@ -101,7 +101,7 @@ def explain_proxy(folder: str | Path, options: ExplainOptions, *, report: Report
         for member in members:
             for setting in options.settings:
                 member.require_to_follow(setting)
-        unchecked = check_own_models(members, proxy.spec, options.device, report=report)
+        members, unchecked = check_own_models(members, proxy.spec, options.device, report=report)
         found = _Measured(proxy, members, options, _measured(proxy, members, options, report)).explained()
         return replace(found, notes=(*unchecked, *found.notes))
 

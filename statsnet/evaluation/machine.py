@@ -14,7 +14,7 @@ from typing import Literal
 from statsnet.environment import cache_dir, describe, file_text
 from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.environment.record import usable_cores, usable_memory_bytes
-from statsnet.errors import first_line
+from statsnet.errors import StatsNetError, first_line
 from statsnet.units import format_bytes, plural
 
 State = Literal["ok", "change", "absent", "unknown"]
@@ -102,6 +102,20 @@ def _settings(settings: dict[str, str]) -> list[Finding]:
     return [Finding(name="settings", state="ok", value=f"{shown} (recorded in every result)")]
 
 
+def _load(cores: int) -> Finding:
+    try:
+        load = os.getloadavg()[0]
+    except OSError as error:
+        return Finding(name="load", state="unknown", value=first_line(error))
+    busy = load > 0.5 * cores
+    return Finding(
+        name="load",
+        state="change" if busy else "ok",
+        value=f"{load:.1f} runnable threads in the last minute, on {plural(cores, 'core')}",
+        advice="stop other programs" if busy else "",
+    )
+
+
 def _cores() -> list[Finding]:
     """How many the process may use, of how many; and whether these are a virtual machine's."""
     there = os.cpu_count() or 1
@@ -114,16 +128,7 @@ def _cores() -> list[Finding]:
         made.append(Finding(name="quota", state="change", value=value, advice=advice))
     else:
         made.append(Finding(name="quota", state="ok", value="none"))
-    load = os.getloadavg()[0]
-    busy = load > 0.5 * allowed
-    made.append(
-        Finding(
-            name="load",
-            state="change" if busy else "ok",
-            value=f"{load:.1f} runnable threads in the last minute, on {plural(allowed, 'core')}",
-            advice="stop other programs" if busy else "",
-        )
-    )
+    made.append(_load(allowed))
     if re.search(r"^flags.*\bhypervisor\b", file_text("/proc/cpuinfo"), re.MULTILINE):
         advice = "neighbours change its speed: use more --processes, and compare machines only by medians of several"
         made.append(Finding(name="virtual machine", state="unknown", value="yes", advice=advice))
@@ -220,12 +225,14 @@ def _compiler() -> Finding:
 
 
 def _cache() -> Finding:
-    folder = cache_dir()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    folder = None
     try:
+        folder = cache_dir()
+        there = next(path for path in (folder, *folder.parents) if path.exists())
         free_bytes = shutil.disk_usage(there).free
-    except OSError as error:
-        return Finding(name="cache", state="unknown", value=f"{folder}: {first_line(error)}")
+    except (OSError, StatsNetError) as error:
+        where = f"{folder}: " if folder else ""
+        return Finding(name="cache", state="unknown", value=f"{where}{first_line(error)}")
     value = f"{folder}, {format_bytes(free_bytes)} free"
     if not os.access(there, os.W_OK):
         advice = "STATSNET_CACHE names another folder"

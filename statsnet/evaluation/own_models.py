@@ -16,6 +16,7 @@ from statsnet.signatures.database import find_signatures
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.model import Signature
+from statsnet.signatures.rounding import rounded
 from statsnet.workloads.loading import check_file
 
 OTHER_CALLS = 0.05
@@ -109,9 +110,21 @@ def require_same_work(name: str, target: str, signature: Signature, fresh: Signa
         )
 
 
+def work_ratio(a: Signature, b: Signature) -> float:
+    """The work of a step of `a` ÷ that of `b`, in two digits; 1 if one has none."""
+    _, here, there = _work(a, b)
+    return rounded(here / there, 2) if here > 0 and there > 0 else 1.0
+
+
+def _work(a: Signature, b: Signature) -> tuple[str, float, float]:
+    """FLOPs of both, or bytes if none has FLOPs."""
+    if a.flops_per_step or b.flops_per_step:
+        return "FLOPs", a.flops_per_step, b.flops_per_step
+    return "bytes", a.bytes_per_step, b.bytes_per_step
+
+
 def _other_work(signature: Signature, fresh: Signature, tolerance: float) -> str:
-    unit = "FLOPs" if signature.flops_per_step or fresh.flops_per_step else "bytes"
-    there, here = (s.flops_per_step if unit == "FLOPs" else s.bytes_per_step for s in (signature, fresh))
+    unit, there, here = _work(signature, fresh)
     return "" if math.isclose(there, here, rel_tol=tolerance) else f"{here:.4g} {unit}, its signature {there:.4g}"
 
 

@@ -79,7 +79,7 @@ def validate_scenario(folder: str | Path, options: SuiteScenarioOptions, *, repo
     members = suite_of(replace(proxy.spec, mix=at_hand), options.profiles, options.models)
     if options.device == "cpu":
         _check_memory(members, memory_at_hand_bytes())
-    unchecked = check_own_models(members, proxy.spec, options.device, report=report)
+    members, unchecked = check_own_models(members, proxy.spec, options.device, report=report)
     with runnable(proxy) as ready:
         return _measured(ready, members, [*unchecked, *_notes(proxy, absent)], options, report)
 

@@ -9,7 +9,14 @@ from typing import Any
 
 from statsnet import workloads
 from statsnet.errors import UsageError
-from statsnet.evaluation.own_models import OwnModel, example, require_same_work, signature_files, targets_of
+from statsnet.evaluation.own_models import (
+    OwnModel,
+    example,
+    require_same_work,
+    signature_files,
+    targets_of,
+    work_ratio,
+)
 from statsnet.evaluation.run_proxy import common_environment
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.process import run_job
@@ -27,7 +34,7 @@ from statsnet.signatures.timing import Timing
 from statsnet.synthesis.tasks import TraceNetwork
 from statsnet.workloads.settings import RUNTIME, Setting
 
-MODEL_SETTINGS = ("dtype", "layout", "compile", RUNTIME)
+MODEL_SETTINGS = ("dtype", "layout", "compile", "graphs", RUNTIME)
 """Settings that act on the model itself: a replay of its operators cannot follow them."""
 
 NO_LIMITS = Limits()
@@ -49,6 +56,8 @@ class SuiteMember:
     target: str | None
     signature: Signature | None
     own: bool = False
+    is_rounded: bool = False
+    """Whether `latency_s_reference` is an estimate: that of a signature with rounded sizes, by its own model's work."""
 
     @property
     def evidence(self) -> Evidence:
@@ -158,13 +167,16 @@ def profile_jobs(
 
 def check_own_models(
     members: Sequence[SuiteMember], spec: ProxySpec, device: str, *, report: Report = silent
-) -> list[str]:
-    """Profile the models that the user named, each for a few steps; returns notes on what could not be checked.
+) -> tuple[list[SuiteMember], list[str]]:
+    """Profile the models that the user named, each for a few steps. Returns the members, and notes on what could not be
+    checked. A signature of rounded sizes takes another time than its model, so such a member's reference time is scaled
+    by their work.
 
     Raises UsageError for one that does other work than its member's signature says, WorkloadError if it fails.
     """
-    notes = []
+    notes, checked = [], []
     for member in members:
+        checked.append(member)
         if not member.own:
             continue
         if member.signature is None:
@@ -177,7 +189,10 @@ def check_own_models(
         control = Control(label=f"counting {member.name}", timeout_s=JOB_LIMIT_S)
         profile = run_job(Job(task, control), report=report)
         require_same_work(member.name, task.model.target, member.signature, profile.signature)
-    return notes
+        if member.signature.level == "coarse":
+            reference_s = member.latency_s_reference * work_ratio(profile.signature, member.signature)
+            checked[-1] = replace(member, latency_s_reference=reference_s, is_rounded=True)
+    return checked, notes
 
 
 def replay_notes(members: Sequence[SuiteMember]) -> list[str]:

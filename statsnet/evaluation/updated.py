@@ -9,6 +9,7 @@ from typing import Any
 from statsnet.environment import differences
 from statsnet.evaluation.cover import GROUPS, Coverage, coverage, profile_of_fit
 from statsnet.proxy.spec import Proxy
+from statsnet.signatures.computing import computing
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.signatures.statistics import total_variation
@@ -86,7 +87,7 @@ def updated(folder: str, before: ProxySpec, old_fit: Fit | None, made: Proxy) ->
     added = []
     for member in made.target.members:
         if member.name not in old:
-            target = target_of(member.signature, member.measurement, name=member.name)
+            target = computing(target_of(member.signature, member.measurement, name=member.name))
             stands = coverage(there, target) if there else None
             added.append(Added(name=member.name, before=stands, after=coverage(here, target)))
     return Updated(folder=folder, before=before, after=made.spec, old_fit=old_fit, new_fit=fit, added=tuple(added))

@@ -88,7 +88,7 @@ def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> 
     for member in members:
         for setting in options.settings:
             member.require_to_follow(setting)
-    unchecked = check_own_models(members, proxy.spec, options.device, report=report)
+    members, unchecked = check_own_models(members, proxy.spec, options.device, report=report)
     notes = [*([proxy.note] if proxy.note else []), *replay_notes(members), *unchecked]
     fit, fidelity, moved = None, None, None
     if options.fit or not options.settings:
@@ -114,16 +114,23 @@ def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> 
         notes += [f"{f.name} is left out: {f.cause}{other if f.name in runtimes else ''}" for f in fidelity.failed]
     if changed := differences(proxy.spec.reference_environment, result.environment):
         notes.append(f"the proxy was made in another environment ({'; '.join(changed)})")
-        moved = _moved(proxy, members, result)
+        moved = _moved(proxy, members, result, notes)
     validation = Validation(fit=fit, fidelity=fidelity, moved=moved, notes=tuple(notes))
     return replace(result, validation=validation)
 
 
-def _moved(proxy: ProxyFolder, members: Sequence[SuiteMember], result: Result) -> Moved | None:
-    """Has the proxy followed its suite from where it was made to here? None if its own time there is not known."""
+def _moved(proxy: ProxyFolder, members: Sequence[SuiteMember], result: Result, notes: list[str]) -> Moved | None:
+    """Has the proxy followed its suite from where it was made to here? None if its own time there is not known, or a
+    member's."""
     fit = proxy.fit()
     if fit is None or fit.summary.step_latency_s is None:
         return None
+    if unknown := [member.name for member in members if member.is_rounded]:
+        named = ", ".join(unknown)
+        notes.append(f"how long these took where the proxy was made is not known, for their sizes are rounded: {named}")
+        return None
+    if fit.recorded:
+        notes.append("the times where the proxy was made are predictions, by the record of that device")
     assert result.members is not None and result.proxy is not None
     here = [*(m.processes for m in result.members), result.proxy.processes]
     return moved_row(members, here, fit.summary.step_latency_s)
@@ -275,7 +282,9 @@ def _count_notes(members: Sequence[SuiteMember], target: Target) -> list[str]:
     """Names models that do other work than their signature says: another version, or another size."""
     notes = []
     for member, fresh in zip(members, target.members, strict=True):
-        if member.evidence == "replay" or member.signature is None:
+        if member.own or member.evidence == "replay" or member.signature is None:
+            continue  # an own model's work was compared before
+        if any(m.variation for each in (member.signature, fresh.signature) for m in each.measurements):
             continue
         before, now = member.signature.flops_per_step, fresh.signature.flops_per_step
         if not same_work(member.signature, fresh.signature):

@@ -108,6 +108,7 @@ class StepEvents:
                 cause="it runs a profiler of its own (torch.profiler, torch.autograd.profiler), and torch has only one",
                 hint="leave torch's profiler out meanwhile",
             )
+        on_device = [kernel for kernel in on_device if kernel.start_ns >= step.start_ns]  # before it, ranks met
         return cls.joined(threads.values(), step, on_device, works)
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from statsnet.environment import describe
+from statsnet.environment import describe, select
 from statsnet.errors import MeasurementError
 from statsnet.measure.control import Job
 from statsnet.measure.loadgen import Load, play
@@ -59,6 +59,7 @@ class AnswerQueries(Task[Answered]):
 
     def run(self, context: Context) -> Answered:
         subjects = self.subjects
+        select(self.measured_device)
         steps = [_finished(subject.step(context), subject.device, context) for subject in subjects]
         limit_s = min(WARM_UP_S, self.load.rules.min_time_s)
         step_s = sum(share * _usual_s(step, limit_s) for share, step in zip(self.shares, steps, strict=True))

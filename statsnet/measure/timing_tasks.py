@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 import torch
 
-from statsnet.environment import describe
+from statsnet.environment import describe, select
 from statsnet.measure.idle_memory import IdleMemory, slow_memory
 from statsnet.measure.network_file import load_network
 from statsnet.measure.profiler_events import StepEvents, profiling
@@ -97,6 +97,7 @@ class TimingTask(Task[TimedStep]):
     ) -> TimedStep:
         """Time the step as its setting, its device and turns with others require, on a CPU by this clock."""
         device, setting, memory = self.device, context.setting, IdleMemory(self.device)
+        select(device)
         if device.startswith("cuda"):
             torch.cuda.empty_cache()  # what building took for a moment, others need: several processes share the GPU
         wrapped = wrap_step(setting, step, device)

@@ -41,8 +41,8 @@ def activity_of(
     traces: Sequence[StepTrace], weights: Sequence[float], power: Power | None = None
 ) -> GpuActivity | None:
     """GPU activity of an average step, from one profiled step of each trace. The traces' calls must know their
-    clusters. None if no kernel ran on a GPU."""
-    if not any(trace.on_device for trace in traces):
+    clusters. None if no kernel ran on a GPU, or if the kernels of some trace are not known."""
+    if not all(trace.on_device for trace in traces):
         return None
     launches: list[tuple[_Key, float, float]] = []
     gaps: Counter[float] = Counter()

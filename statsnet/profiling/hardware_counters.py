@@ -35,6 +35,13 @@ def counters_of(
     if how == "off":
         return no_counters("off"), ""
     try:
+        if all(launch.cluster is None for launch in launches):
+            raise NotCounted(
+                "mismatch",
+                "no kernel belongs to an operator",
+                cause="the step runs in one piece, as a compiled one does",
+                hint="count it without the setting",
+            )
         table = under_ncu(task, control, report=report)
         try:
             return assign_to_clusters(launches, table.kernels, clusters=clusters, tool=table.tool), ""

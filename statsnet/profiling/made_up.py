@@ -90,7 +90,8 @@ def _is_dtype_of_result(name: str, cluster: Cluster) -> bool:
 def _packed(kind: str, encoded: Any, cluster: Cluster) -> Any:
     """The parameters of a quantised layer; of a recurrent one, a list of them."""
     if kind.startswith("List["):
-        states = tensors_of(cluster.args[1:2])
+        place = 2 if cluster.op.endswith(".data") else 1
+        states = tensors_of(cluster.args[place : place + 1])
         cells = cells_of(encoded, states[0].shape[-1]) if states else None
         if cells is None:
             raise NotImplementedError("packed parameters of this kind are not made up")

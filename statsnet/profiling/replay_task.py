@@ -19,6 +19,7 @@ from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.measurement import Environment, Measurement
 from statsnet.signatures.model import Signature
 from statsnet.signatures.timing import Timing
+from statsnet.workloads.settings import record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,10 @@ class ReplayOperators(CountableTask[Replayed]):
         # The time between operators is the model's own and cannot be replayed. It is scaled like the operators' time.
         framework_s = (recorded.framework_time_s or 0.0) * slower if recorded else 0.0
         implementations = tuple(k or "unknown" for k in replay.kernels)
+        described = environment.describe(self.device)
+        described["settings"] |= record(context.setting)
         measurement = Measurement(
-            environment=cast(Environment, environment.describe(self.device)),
+            environment=cast(Environment, described),
             step_latency_s=(sum(t or 0.0 for t in per_step) + framework_s,),
             warmup_latency_s=(),
             profiled_latency_s=(),

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from statsnet import environment
-from statsnet.errors import UsageError
+from statsnet.errors import MeasurementError, UsageError
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
@@ -145,6 +145,12 @@ class ProfileWorkload(CountableTask[Profile]):
         )
         if reference:
             reference.look()
+        if kind == "cuda" and not any(trace.kernels_launched for trace in traced.traces):
+            raise MeasurementError(
+                "torch's profiler saw no kernel on the GPU",
+                cause="the model computes on the CPU, or another profiler (Nsight, DCGM) holds the GPU's",
+                hint="stop other profilers; statsnet doctor says what the machine lacks",
+            )
         described = environment.describe(built.device)
         described["settings"] |= record(setting)
         signature = build_signature(

@@ -28,6 +28,7 @@ DTYPES = {
     "uint8_t": torch.uint8, "complex<float>": torch.complex64, "complex<double>": torch.complex128,
     "complex<Half>": torch.complex32, "Float8_e4m3fn": torch.float8_e4m3fn, "Float8_e5m2": torch.float8_e5m2,
     "Float8_e4m3fnuz": torch.float8_e4m3fnuz, "Float8_e5m2fnuz": torch.float8_e5m2fnuz,
+    "Float8_e8m0fnu": torch.float8_e8m0fnu,
 }  # fmt: skip
 """torch's dtypes by the name of the C++ type (caffe2's TypeMeta), without namespaces. Case matters: scalars are
 `Int`, `Double` and `Bool` in old recordings."""

@@ -26,11 +26,14 @@ from statsnet.signatures.operators import SAFE_STRINGS
 from statsnet.signatures.public_names import is_public_op, safe_op
 from statsnet.signatures.tensor_lists import MAX_LIST_TENSORS
 
-_SCALAR_TYPES = (
+_SCALAR_TYPES = dict(enumerate((
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
     torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
     torch.bfloat16,
-)  # fmt: skip
+))) | {
+    23: torch.float8_e5m2, 24: torch.float8_e4m3fn, 25: torch.float8_e5m2fnuz, 26: torch.float8_e4m3fnuz,
+    27: torch.uint16, 28: torch.uint32, 29: torch.uint64, 44: torch.float8_e8m0fnu,
+}  # fmt: skip
 """The numbers that stand for dtypes in an operator's recorded values (c10/core/ScalarType.h)."""
 
 _SIZES_ALONE = frozenset(
@@ -250,7 +253,7 @@ def _scalar(recorded: Any, argument: Any) -> Any:
             return None
         return argument.default_value if argument.has_default_value() else _UNKNOWN
     if argument.name == "dtype" or str(argument.real_type).startswith(("ScalarType", "Optional[ScalarType")):
-        return _SCALAR_TYPES[value] if type(value) is int and 0 <= value < len(_SCALAR_TYPES) else _UNKNOWN
+        return _SCALAR_TYPES.get(value, _UNKNOWN) if type(value) is int else _UNKNOWN
     return _UNKNOWN if is_unknown_number(argument, value) else value
 
 

@@ -45,7 +45,7 @@ _REDUCTIONS = {"ReduceMean": "mean.dim", "ReduceSum": "sum.dim_IntList", "Reduce
                "ReduceLogSum": "sum.dim_IntList", "LpNormalization": "linalg_vector_norm.default",
                "ArgMax": "argmax.default", "ArgMin": "argmin.default"}  # fmt: skip
 _COPIES = {"Cast": "_to_copy", "Tile": "repeat", "Pad": "constant_pad_nd", "DepthToSpace": "pixel_shuffle",
-           "SpaceToDepth": "pixel_unshuffle", "ScatterND": "index_put", "Range": "arange", "Trilu": "tril",
+           "SpaceToDepth": "pixel_unshuffle", "Range": "arange", "Trilu": "tril",
            "OneHot": "one_hot", "ScatterElements": "scatter_add", "GridSample": "grid_sampler",
            "NonZero": "nonzero", "CumSum": "cumsum", "EyeLike": "eye"}  # fmt: skip
 
@@ -74,6 +74,11 @@ def translate(call: OnnxCall) -> list[Translated] | None:
 def opaque(call: OnnxCall) -> Translated:
     """An operator that is counted, but whose kind is not known."""
     return OPAQUE_OP, list(call.inputs)
+
+
+def _scatter(call: OnnxCall) -> list[Translated]:
+    """The last axis of the indices names an element or a slice. ATen takes a tensor for each axis, of as many bytes."""
+    return [("aten.index_put.default", [call.input(0), {"tensors": [call.input(1)]}, call.input(2)])]
 
 
 def _spatial(call: OnnxCall, name: str) -> list[int]:
@@ -225,5 +230,5 @@ _SPECIAL: dict[str, Callable[[OnnxCall], list[Translated] | None]] = {
     "GatherElements": _gather_elements, "Attention": attention, "RotaryEmbedding": _rotated, "CastLike": _cast,
     "QuantizeLinear": _cast, "DequantizeLinear": _cast, "DynamicQuantizeLinear": _cast, "QLinearConv": _of_integers,
     "QLinearMatMul": _of_integers, "ConvInteger": _of_integers, "MatMulInteger": _of_integers,
-    "QuantizedLinear": _few_bits,
+    "QuantizedLinear": _few_bits, "ScatterND": _scatter,
 }  # fmt: skip

@@ -115,6 +115,12 @@ def _remarks(fit: Fit) -> Iterator[str]:
         later = " Both were measured when the proxy was made; a later `statsnet run` may show other times."
         both = step_beside_suite(summary.step_latency_s, summary.suite_latency_s, summary.compression)
         yield both if fit.recorded else both + later
+    yield from weaknesses(fit)
+
+
+def weaknesses(fit: Fit) -> Iterator[str]:
+    """What weakens a fit."""
+    summary = fit.summary
     if fit.effort == "quick":
         yield "Made with --effort quick: networks were measured in one process each, the finished one not again."
     for warning in (bars_warning(fit), coverage_warning(fit)):

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from statsnet.evaluation.cover import Coverage
 from statsnet.evaluation.updated import Added, Updated
+from statsnet.reporting.proxy import weaknesses
 from statsnet.reporting.tables import MISSING, Report, line, notes, percent, points, signed_percent, table, times
-from statsnet.signatures.coverage import coverage_warning
 from statsnet.signatures.documents import FitSummary
 from statsnet.units import format_compression, format_duration
 
@@ -29,8 +29,7 @@ def updated_report(found: Updated) -> Report:
         )
     if found.added:
         report.append(_added_table(found.added))
-    if warning := coverage_warning(found.new_fit):
-        report.append(line(warning))
+    report += map(line, weaknesses(found.new_fit))
     return report + notes("the two were made in environments that differ in:", found.differences)
 
 

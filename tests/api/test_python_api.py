@@ -172,6 +172,17 @@ def test_compare_with_names_a_baseline_and_prices(here: Path) -> None:
     assert old.cost_factor is not None and old.cost_factor.value == pytest.approx(0.5, rel=0.02)
 
 
+def test_only_results_are_compared() -> None:
+    with pytest.raises(UsageError, match="type int is not compared"):
+        statsnet.compare("r.json", 3)  # type: ignore[arg-type]
+
+
+def test_a_home_is_expanded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(here))
+    statsnet.save(statsnet.load("r.json"), "~/again.json")
+    assert statsnet.load("~/again.json") == statsnet.load("r.json")
+
+
 @pytest.mark.parametrize(
     ("results", "options", "what"),
     [

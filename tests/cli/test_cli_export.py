@@ -68,6 +68,7 @@ def test_a_proxy_is_counted_from_its_blocks(tmp_path: Path, monkeypatch: pytest.
         ((str(GOLDEN), "--format", "c", "-o", "x", "--bit-widths"), "--bit-widths does not fit"),
         (("--mix", "cv/no_such:1", "--format", "c", "-o", "x"), "no_such"),
         (("cv/resnet50", "--format", "c", "-o", "x"), "--mix cv/resnet50:1"),
+        ((str(GOLDEN), "--format", "c", "-o", "x", "--mode", "training"), "--mode is for mixes"),
         (("--mix", MIX, "--format", "c", "-o", "x", "--layers", "scaled", "--macs", "10"), "as little as 10"),
     ],
 )

@@ -329,3 +329,18 @@ def test_a_check_needs_no_output(cli: Cli) -> None:
     assert done.returncode == 0, done.stderr
     assert "FlopCounterMode" in done.stdout
     assert "aten.addmm" in done.stdout
+
+
+def test_a_check_beside_json_is_told_apart(cli: Cli) -> None:
+    done = cli(
+        "profile", "recsys/ncf", "--preset", "tiny", "--device", "cpu", "--min-time", "0.01s", "--check", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kind"] == "statsnet.signature"
+    assert "FlopCounterMode" in done.stderr
+
+
+def test_a_models_file_is_not_overwritten(failing: Callable[..., str], here: Path, model: str) -> None:
+    before = Path(model).read_text()
+    assert "would be overwritten" in failing("profile", f"{model}:make", "-o", model, code=2)
+    assert Path(model).read_text() == before

@@ -37,6 +37,7 @@ def test_run_and_show_its_result(cli: Cli, here: Path) -> None:
         (["validate", "p"], 2, "the member 'cv/x' cannot be measured"),
         (["validate", "p", "--settings", "threads=1", "--resume", "-"], 2, "'-' was given for --resume"),
         (["validate", "p", "--resume", "x"], 2, "give --settings"),
+        (["validate", "p", "--max-time", "1s"], 2, "give --settings, or leave out --max-time"),
         (["validate", "p", "--profiles", "nothing"], 2, "there is no folder 'nothing'"),
     ],
 )

@@ -14,7 +14,6 @@ from cli_support import Cli, write_proxy
 
 from statsnet.cli import main, output
 from statsnet.cli.completion import SHELLS, VARIABLE
-from statsnet.cli.synthesize import _told_if_it_fails
 from statsnet.devices.names import device_named
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.progress import Progress
@@ -141,9 +140,9 @@ def test_a_hint_is_one_for_what_is_near(failing: Callable[..., str]) -> None:
 
 def test_what_was_noted_is_told_though_the_synthesis_fails(capsys: pytest.CaptureFixture[str]) -> None:
     """It often says why."""
-    with pytest.raises(MeasurementError), _told_if_it_fails(["blocks were left out"]):
+    with pytest.raises(MeasurementError), output.told_if_it_fails(["blocks were left out"]):
         raise MeasurementError("no network fits")
     assert "blocks were left out" in capsys.readouterr().err
-    with _told_if_it_fails(["blocks were left out"]):
+    with output.told_if_it_fails(["blocks were left out"]):
         pass
     assert capsys.readouterr().err == ""

@@ -74,6 +74,15 @@ def test_packed_sequences_are_taken_as_equally_long():
     assert got.flops == 4 * (4 * 10 * 10) * 3 * 16
 
 
+@pytest.mark.parametrize("name", ["_flash_attention_forward", "_efficient_attention_forward"])
+def test_packed_sequences_may_have_an_axis_of_one_before_them(name):
+    q, offsets = tensor(1, 40, 3, 16), tensor(5, dtype="int32")
+    args = [None] * 16
+    schema = attention_costs._SCHEMAS[name]
+    args[:3], args[schema.offsets], args[schema.causal] = [q, q, q], offsets, False
+    assert cost_of(f"aten.{name}.default", args, [q]).flops == 4 * (4 * 10 * 10) * 3 * 16
+
+
 def test_grouped_queries_work_as_many_heads_but_read_few(cost, meta):
     q, kv = tensor(1, 8, 16, 32), tensor(1, 2, 16, 32)
     got = call("_scaled_dot_product_flash_attention", q, kv, kv, causal=False)

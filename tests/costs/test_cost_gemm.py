@@ -111,6 +111,9 @@ def test_sparse_matrix_counts_its_entries():
     sparse = tensor(100, 100, sparse=250)
     got = cost_of("aten._sparse_addmm.default", [tensor(100, 8), sparse, tensor(100, 8), 0, 1], [tensor(100, 8)])
     assert got.flops == 2 * 250 * 8
+    left = cost_of("aten._sparse_addmm.default", [tensor(100, 8), sparse, tensor(100, 8), 0, 1], [tensor(100, 8)])
+    added = cost_of("aten._sparse_addmm.default", [tensor(100, 8), sparse, tensor(100, 8), 1, 1], [tensor(100, 8)])
+    assert added.bytes_read - left.bytes_read == 100 * 8 * 4, "what is added times 0 is not read"
 
 
 def test_transformer_encoder_layer(cost):
@@ -120,3 +123,21 @@ def test_transformer_encoder_layer(cost):
     tokens, products = 15, 4 * 16 * 16 + 2 * 16 * 32
     attention, norms, relu = 4 * 3 * 25 * 16, tokens * 16 * 18, tokens * 32
     assert got.flops == 2 * tokens * products + attention + norms + relu
+
+
+def test_a_mask_of_its_width_is_no_weight_of_it():
+    x, width = tensor(3, 16, 16), 16
+    weights = [tensor(48, 16), tensor(48), tensor(16, 16), tensor(16)]
+    norms = [tensor(16)] * 4
+    ffn = [tensor(32, 16), tensor(32), tensor(16, 32), tensor(16)]
+    args = [x, width, 2, *weights, False, False, 1e-5, *norms, *ffn]
+    name = "aten._transformer_encoder_layer_fwd.default"
+    plain, masked = (cost_of(name, [*args, mask], [x]) for mask in (None, tensor(16, 16, dtype="bool")))
+    assert masked.flops == plain.flops
+
+
+def test_where_results_go_is_not_read():
+    x, values, indices = tensor(10, 10), tensor(10, 2), tensor(10, 2, dtype="int64")
+    args = [x, 2, -1, True, True]
+    plain = cost_of("aten.topk.default", args, [values, indices])
+    assert cost_of("aten.topk.values", [*args, values, indices], [values, indices]) == plain

@@ -99,3 +99,12 @@ def test_an_unknown_kind_of_cell_has_no_cost():
     x, weights, buffer, state, shape = cudnn_arguments()
     args = [x, weights, 4, buffer, state, state, 9, *shape[1:]]
     assert cost_of("aten._cudnn_rnn.default", args, [x, state, state]) is None
+
+
+def test_miopen_works_as_cudnn():
+    x, state, weights = tensor(5, 3, 8), tensor(1, 3, 4), [tensor(16, 8), tensor(16, 4), tensor(16), tensor(16)]
+    packed = {"tensors": weights}
+    sizes = [2, 4, 1, False, 0.0, False, False]
+    got = cost_of("aten.miopen_rnn.default", [x, packed, 4, state, state, *sizes], [tensor(5, 3, 4)])
+    cudnn = [x, packed, 4, None, state, state, 2, 4, 0, 1, False, 0.0, False, False]
+    assert got.flops == cost_of("aten._cudnn_rnn.default", cudnn, [tensor(5, 3, 4)]).flops > 0

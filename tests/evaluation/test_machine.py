@@ -58,6 +58,16 @@ def test_a_cache_that_can_not_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert machine._cache().state == "change"
 
 
+def test_what_cannot_be_asked_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(machine.Path, "exists", refuse)
+    assert machine._cache().state == "unknown"
+    monkeypatch.setattr(machine.os, "getloadavg", refuse)
+    assert machine._load(2).state == "unknown"
+
+
 def test_extras_are_those_of_the_package() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     wanted = {name: lines for name, lines in extras.items() if name not in ("docs", "fuzz", "simulators", "dev")}

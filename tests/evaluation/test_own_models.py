@@ -10,7 +10,7 @@ from measuring import member, write_proxy
 from synthesis_builders import CLASSES, measured, small_signature
 
 from statsnet.errors import UsageError
-from statsnet.evaluation.own_models import OwnModel, parse_model, require_same_work, targets_of
+from statsnet.evaluation.own_models import OwnModel, parse_model, require_same_work, targets_of, work_ratio
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.measurement import Variation
 from statsnet.signatures.model import Signature
@@ -100,3 +100,12 @@ def test_what_differs_from_step_to_step_may_differ_more() -> None:
     fresh = replace(more_calls(0, 1.3), measurements=(measurement,))
     require_same_work("a", "m.py:make", OWN, fresh)
     assert "FLOPs" in refused(OWN, replace(more_calls(0, 4.0), measurements=(measurement,)))
+
+
+def test_work_beside_that_of_rounded_sizes() -> None:
+    assert work_ratio(OWN, OWN) == 1.0
+    assert work_ratio(more_calls(0, 1.234), OWN) == pytest.approx(1.2, abs=0.05)
+    bare = replace(
+        OWN, clusters=tuple(replace(c, flops=None, bytes_read=None, bytes_written=None) for c in OWN.clusters)
+    )
+    assert work_ratio(bare, bare) == 1.0

@@ -153,5 +153,14 @@ def test_a_weakness_of_one_result_is_said_once() -> None:
     assert said.count("were not stable") == 3
 
 
+def test_a_text_that_begins_like_a_name_is_not_taken_for_its_own() -> None:
+    same = [named("a", 1.0, 1.01), named("b", 2.0, 2.02), named("c", 4.0, 4.04)]
+    console = Console(width=200)
+    with console.capture() as capture:
+        for part in standings_report(standings(same)):
+            console.print(part)
+    assert [capture.get().count(f"{name}: both results come from the same environment") for name in "bc"] == [1, 1]
+
+
 def test_one_process_with_the_same_time_is_neither_faster_nor_slower() -> None:
     assert verdict(Interval(value=1.0004, low=None, high=None)).startswith("no difference seen, but ")

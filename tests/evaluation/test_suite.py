@@ -11,7 +11,7 @@ from statsnet.errors import UsageError
 from statsnet.evaluation.suite import suite_of
 from statsnet.measure.timing_tasks import TimeWorkload
 from statsnet.signatures.documents import ProxySpec, SpecMember
-from statsnet.workloads.settings import BASELINE
+from statsnet.workloads.settings import BASELINE, parse_setting
 
 ENTRY = SpecMember(
     name="recsys/ncf", weight=1.0, signature="sha256:in-no-file", latency_s=0.1, batch=8, preset="tiny",
@@ -47,3 +47,11 @@ def test_without_a_model_a_profile_is_needed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be measured") as raised:
         suite_of(spec, tmp_path)
     assert "--profiles" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize("setting", ["dtype=bfloat16", "channels_last", "compile=inductor", "graphs=cuda"])
+def test_a_replay_does_not_follow_what_acts_on_the_model(setting: str, tmp_path: Path) -> None:
+    (member,) = suite_of(spec_of(ENTRY), tmp_path)
+    member.require_to_follow(parse_setting(setting))
+    with pytest.raises(UsageError, match="cannot be measured under"):
+        replace(member, target=None).require_to_follow(parse_setting(setting))

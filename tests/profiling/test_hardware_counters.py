@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,13 @@ def test_where_there_are_none_the_reason_is_told_or_raised(
 def test_nothing_is_run_where_none_are_wanted() -> None:
     counters, why = counters_of(Refusing(), LAUNCHES, 2, "off")
     assert (counters.tool, counters.missing["ipc"], why) == (None, "off", "")
+
+
+def test_a_step_in_one_piece_is_not_counted() -> None:
+    """No kernel of it belongs to an operator, so nothing is run."""
+    launches = [replace(launch, cluster=None) for launch in LAUNCHES]
+    counters, why = counters_of(Refusing(), launches, 2, "auto")
+    assert counters.missing["ipc"] == "mismatch"
+    assert "in one piece" in why
+    with pytest.raises(MeasurementError, match="no kernel belongs"):
+        counters_of(Refusing(), launches, 2, "ncu")

@@ -29,6 +29,7 @@ from statsnet.signatures.model import Cluster
 from statsnet.signatures.nested import nested_lengths
 from statsnet.signatures.tensor_lists import compact_arguments, flatten_arguments
 from statsnet.workloads import build, make_step
+from statsnet.workloads.settings import parse_setting, record
 from statsnet.workloads.torch_operators import overload
 
 WORKLOADS = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/din", "speech/deepspeech2")
@@ -260,10 +261,19 @@ def test_attention_of_another_device_runs_as_this_one_does(rest: tuple[object, .
     assert (replay.times[0] or 0.0) > 0
 
 
+def test_attention_of_another_device_may_share_heads() -> None:
+    queries, keys = {"shape": [2, 4, 8, 16], "dtype": "float32"}, {"shape": [2, 2, 8, 16], "dtype": "float32"}
+    attention = Cluster(op="aten._scaled_dot_product_flash_attention.default", phase="forward", category="attention",
+                        calls=1.0, args=(queries, keys, keys, 0.0, True), outputs=(queries,))  # fmt: skip
+    assert replay_clusters((attention,), device="cpu", progress=lambda _: None).failures == []
+
+
 def test_a_replayed_measurement_fits_its_signature() -> None:
     signature = tiny_signature("cv/alexnet", "inference")
-    replayed = ReplayOperators(signature=signature).run(Context())
+    setting = parse_setting("precision=medium")
+    replayed = ReplayOperators(signature=signature).run(Context(setting=setting))
     measurement = replayed.measurement
+    assert measurement.environment["settings"].items() >= record(setting).items(), "as a model's under it"
     assert measurement.source == "replay"
     assert len(measurement.cluster_time_s) == len(signature.clusters)
     assert replayed.failures == ()

@@ -159,6 +159,8 @@ def test_quantised_layers_count_products_and_parameters() -> None:
     assert linear.flops == 2 * 6 * 8 * 16
     assert linear.bytes_read == 6 * 8 * 4 + 8 * 16 + 16 * 4  # weights of one byte each
     assert flops(calls, "quantized_lstm") == 2 * 6 * 16 * (16 + 4) + 9 * 6 * 4
+    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(3, 2, 16), [3, 2])
+    assert flops(captured(lambda: quantised[1](packed)), "quantized_lstm") == 2 * 5 * 16 * (16 + 4) + 9 * 5 * 4
     memory = memory_record(quantised, [], None, device="cpu")
     weights, biases = 8 * 16 + 16 * (16 + 4), 16 + 2 * 16
     assert memory["parameter_count"] >= weights + biases

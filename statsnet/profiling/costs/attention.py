@@ -64,11 +64,22 @@ def as_on(device: str, cluster: Cluster) -> Cluster:
         return cluster
     mask = next((arg for arg in cluster.args[3:] if is_tensor(arg)), None)
     causal = schema.causal < len(cluster.args) and cluster.args[schema.causal] is True
-    return replace(cluster, op="aten.scaled_dot_product_attention.default", args=(*cluster.args[:3], mask, 0.0, causal))
+    query, key = cluster.args[0]["shape"], cluster.args[1]["shape"]
+    shares_heads = len(query) > 2 and query[-3] != key[-3]
+    args = (*cluster.args[:3], mask, 0.0, causal, *((None, True) if shares_heads else ()))  # scale, enable_gqa
+    return replace(cluster, op="aten.scaled_dot_product_attention.default", args=args)
 
 
 def _schema_of(op: str) -> _Schema | None:
     return _SCHEMAS.get(base_name(op)) or _SCHEMAS.get(".".join(op.split(".")[1:]))
+
+
+def is_causal(call: OperatorCall) -> bool:
+    """Whether a call of fused attention is. Raises MisfitError for any other operator."""
+    schema = _schema_of(call.op)
+    if schema is None:
+        raise MisfitError(f"{call.op} is no fused attention")
+    return call.flag(schema.causal)
 
 
 def needed_pairs(queries: int, keys: int, *, causal: bool) -> int:
@@ -105,9 +116,9 @@ def attended(call: OperatorCall) -> Attended:
 def _attended(call: OperatorCall, schema: _Schema) -> Attended:
     query, key, value = (call.tensor(schema.query + i) for i in range(3))
     causal = call.flag(schema.causal)
-    if schema.offsets is not None and len(query.shape) == 3:
-        queries, batch, _ = dimensions(query, 3)
-        keys, pairs = dimensions(key, 3)[0], _packed_pairs(call, schema, query, key, causal)
+    if _is_packed(call, schema, query):
+        queries, batch, _ = _at_least(query, 3)[-3:]
+        keys, pairs = _at_least(key, 3)[-3], _packed_pairs(call, schema, query, key, causal)
     elif schema.heads_first:
         *batch_and_heads, queries, _ = _at_least(query, 2)
         batch, keys = math.prod(batch_and_heads), _at_least(key, 2)[-2]
@@ -122,6 +133,12 @@ def _attended(call: OperatorCall, schema: _Schema) -> Attended:
                     value_width=last_dimension(value), backward=schema.backward)  # fmt: skip
 
 
+def _is_packed(call: OperatorCall, schema: _Schema, query: TensorSpec) -> bool:
+    if schema.offsets is None:
+        return False
+    return len(query.shape) == 3 or call.maybe_tensor(schema.offsets) is not None
+
+
 def _at_least(spec: TensorSpec, rank: int) -> tuple[int, ...]:
     if len(spec.shape) < rank:
         raise MisfitError(f"a tensor of {rank} or more dimensions is expected, not {len(spec.shape)}")
@@ -129,11 +146,12 @@ def _at_least(spec: TensorSpec, rank: int) -> tuple[int, ...]:
 
 
 def _packed_pairs(call: OperatorCall, schema: _Schema, query: TensorSpec, key: TensorSpec, causal: bool) -> float:
-    """Packed sequences [T, H, D] of unknown lengths: equal lengths are assumed, which is the least possible work."""
+    """Packed sequences [T, H, D] of unknown lengths: equal lengths are assumed, which is the least possible work. Some
+    operators have an axis of one before them."""
     offsets = call.tensor(schema.offsets) if schema.offsets is not None else query
     sequences = max(1, offsets.numel - 1)
-    tokens, heads, _ = dimensions(query, 3)
-    pairs = tokens * dimensions(key, 3)[0] / sequences
+    tokens, heads, _ = _at_least(query, 3)[-3:]
+    pairs = tokens * _at_least(key, 3)[-3] / sequences
     return heads * (pairs / 2 if causal else pairs)
 
 

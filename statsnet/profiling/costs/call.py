@@ -57,6 +57,13 @@ class SparseSpec(TensorSpec):
 Argument = TensorSpec | tuple["TensorSpec | None", ...] | Any
 
 
+_INTO = (
+    ".out", "_out", ".values", ".values_stable", ".dim_values", ".dim_max", ".dim_min", ".grad_input", ".output",
+    ".eigenvalues", ".X",
+)  # fmt: skip
+"""Ends of operators whose last arguments are where the results go."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCall:
     """Arguments in schema order (tensors as TensorSpec, tensor lists as tuples, all else as encoded) and outputs.
@@ -71,7 +78,7 @@ class OperatorCall:
         """From arguments and outputs as encoded by `signatures.operators`."""
         results = tuple(_decode_tensor(o) if is_tensor(o) else None for o in outputs)
         inputs = tuple(_decode(a) for a in args)
-        if op.endswith((".out", "_out")) and len(inputs) > len(results):
+        if op.endswith(_INTO) and len(inputs) > len(results):
             inputs = inputs[: len(inputs) - len(results)]  # destinations are written, not read
         return cls(op=op, args=inputs, outputs=results)
 

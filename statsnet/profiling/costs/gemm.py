@@ -56,7 +56,7 @@ def _product_with_bias(call: OperatorCall) -> Cost:
     bias, left, out = call.tensor(0), call.tensor(1), call.output()
     read = call.bytes_in - (bias.nbytes if call.number(3, 1.0) == 0 else 0)
     if isinstance(left, SparseSpec):
-        return _sparse_product(call, left, call.tensor(2))
+        return call.cost(_sparse_product(call, left, call.tensor(2)).flops, read=read)
     summed = dimensions(left, 3)[0] if call.op.startswith("aten.addbmm") else 1
     flops: float = multiply_add_flops(out) * out.numel * last_dimension(left) * summed
     right = call.maybe_tensor(2)
@@ -202,7 +202,7 @@ def _encoder_layer(call: OperatorCall) -> Cost:
     """torch.nn's fused layer: its four weight matrices on every token, attention, two norms, activation."""
     x = call.tensor(0)
     batch, length, width = dimensions(x, 3)
-    weights = [t for t in call.inputs[1:] if len(t.shape) == 2 and width in t.shape]
+    weights = [t for t in call.inputs[1:] if len(t.shape) == 2 and width in t.shape][:4]  # behind them come masks
     matrices = sum(t.numel for t in weights)
     tokens = tokens_of(x)
     attention = 4 * (batch * length * length if x.squares is None else x.squares) * width

@@ -98,10 +98,10 @@ def _rows_bytes(call: OperatorCall, rows: int) -> float:
 @operator_cost("aten.quantized_lstm", "aten.quantized_gru")
 def _recurrent(call: OperatorCall) -> Cost:
     """x [T, B, K], states, packed weights of all gates: each weight once for each token; 9 (LSTM) or 8 (GRU) FLOPs per
-    hidden unit and step beside."""
+    hidden unit and step beside. Of packed sequences, the sizes of batches come before the states."""
     x = call.tensor(0)
     tokens = tokens_of(x)
-    weights = list(packed_weights(call.arg(2)))
+    weights = list(packed_weights(call.arg(3 if call.op.endswith(".data") else 2)))
     if not weights:
         raise MisfitError(f"{call.op}: the packed weights are not known")
     gates, per_unit = (4, 9) if "lstm" in call.op else (3, 8)

@@ -75,6 +75,14 @@ def _cudnn(call: OperatorCall) -> Cost:
     return call.cost(flops, read=call.bytes_in - _buffer_bytes(call))
 
 
+@operator_cost("miopen_rnn")
+def _miopen(call: OperatorCall) -> Cost:
+    """input, weights, stride0, hx, cx, mode, hidden size, ..."""
+    layers, tokens = first_dimension(call.tensor(3)), tokens_of(call.tensor(0))
+    matrices = _matrices(call.tensors(1))
+    return call.cost(_layers_flops(tokens, matrices, call.number(6), layers, _cell(call, 5), backward=False))
+
+
 @operator_cost("_cudnn_rnn_backward")
 def _cudnn_backward(call: OperatorCall) -> Cost:
     layers = first_dimension(call.tensor(4))

@@ -27,6 +27,7 @@ from statsnet.signatures.kinds import SEARCH_FILES
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.mix_file import is_mix_file, load_mix_file
 from statsnet.signatures.model import Signature
+from statsnet.signatures.saved_proxy import fit_beside
 from statsnet.units import plural
 
 MOST_ALONE = 12
@@ -107,11 +108,11 @@ def _of_file(path: Path) -> tuple[Section, Named | None]:
 def _proxy(spec: Path, name: str, command: str) -> Section:
     if not spec.is_file():
         raise UsageError(f"'{spec}' is missing", cause="a fit is shown with its proxy", hint="name the proxy's folder")
-    fit, search = spec.with_name("fit.json"), spec.with_name(SEARCH_FILES[0])
+    search, loaded = spec.with_name(SEARCH_FILES[0]), storage.load_spec(spec)
     return proxy_section(
         name,
-        storage.load_spec(spec),
-        storage.load_fit(fit) if fit.is_file() else None,
+        loaded,
+        fit_beside(spec.parent, loaded),
         load_search(search) if search.is_file() else None,
         command,
     )

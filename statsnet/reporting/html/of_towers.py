@@ -10,13 +10,13 @@ from statsnet.reporting.html.page import as_html
 from statsnet.reporting.html.pictures import Picture
 from statsnet.reporting.pictures import colour_of
 from statsnet.reporting.tables import MISSING, environment_line, percent, table
-from statsnet.signatures.documents import ProxySpec, SpecBlock, SpecTower
+from statsnet.signatures.documents import Fit, ProxySpec, SpecBlock, SpecTower
 
 SHOWN_CHAINS = 60
 """At most so many chains of equal kinds are drawn of one tower; the table has all."""
 
 
-def towers_picture(spec: ProxySpec) -> Picture:
+def towers_picture(spec: ProxySpec, fit: Fit | None) -> Picture:
     """Boxes in HTML. Successive blocks of one kind are one box, successive towers of the same kinds one tower."""
     kinds = list(dict.fromkeys(block.kind for tower in spec.towers for block in tower.blocks))
     colours = {kind: colour_of(number) for number, kind in enumerate(kinds)}
@@ -39,10 +39,18 @@ def towers_picture(spec: ProxySpec) -> Picture:
     return Picture(
         title="The network: towers of blocks",
         note="Towers in the order in which they run, with their shares of the step; a box is a block, or several of a "
-        f"kind in turn. Measured on {environment_line(spec.reference_environment)}.",
+        f"kind in turn.{_where(spec, fit)}",
         table=grid(made),
         drawing=f'<div class="towers">{"".join(drawn)}</div>',
     )
+
+
+def _where(spec: ProxySpec, fit: Fit | None) -> str:
+    """Where the shares are from; nothing of a proxy for simulators, which has none."""
+    if spec.simulation is not None:
+        return ""
+    how = "Predicted for" if fit is not None and fit.recorded else "Measured on"
+    return f" {how} {environment_line(spec.reference_environment)}."
 
 
 def _chains(tower: SpecTower) -> list[list[SpecBlock]]:
