@@ -174,7 +174,7 @@ def test_compare_with_names_a_baseline_and_prices(here: Path) -> None:
 
 def test_only_results_are_compared() -> None:
     with pytest.raises(UsageError, match="type int is not compared"):
-        statsnet.compare("r.json", 3)  # type: ignore[arg-type]
+        statsnet.compare(3, 4)  # type: ignore[arg-type]
 
 
 def test_a_home_is_expanded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -341,6 +341,6 @@ def test_a_check_beside_json_is_told_apart(cli: Cli) -> None:
 
 
 def test_a_models_file_is_not_overwritten(failing: Callable[..., str], here: Path, model: str) -> None:
-    before = Path(model).read_text()
+    before = (here / model).read_text()
     assert "would be overwritten" in failing("profile", f"{model}:make", "-o", model, code=2)
-    assert Path(model).read_text() == before
+    assert (here / model).read_text() == before

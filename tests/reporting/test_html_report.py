@@ -25,7 +25,7 @@ from statsnet.reporting.html.of_signature import signature_section
 from statsnet.reporting.html.pictures import Series, bars
 from statsnet.reporting.tables import table
 from statsnet.signatures import database
-from statsnet.signatures.documents import ProxySpec
+from statsnet.signatures.documents import Fit, FitSummary, ProxySpec
 from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.measurement import Environment
 from statsnet.signatures.storage import load_signature, load_spec, save_document
@@ -146,7 +146,10 @@ def test_towers_of_one_kind_are_one(files: Path) -> None:
     from statsnet.reporting.html.of_towers import towers_picture
 
     spec: ProxySpec = load_spec(PROXY / "spec.json")
-    picture = towers_picture(spec)
+    picture = towers_picture(spec, None)
+    assert "Measured on" in picture.note
+    predicted = Fit(spec=spec.id, environment={}, characteristics=(), summary=FitSummary(), recorded={"model": 1.0})
+    assert "Predicted for" in towers_picture(spec, predicted).note
     assert len(picture.table.rows) == len(spec.towers)
     assert picture.drawing.count('class="tower"') < len(spec.towers) / 2
 
@@ -288,3 +291,12 @@ def test_words_of_a_command_that_are_no_text_can_be_written() -> None:
     """A file's name may hold any bytes."""
     name = "\udced\udca0\udc80\x1b"
     assert page.page(name, page.command(f"statsnet report a.json -o {name}")).encode().count(b"????") == 4
+
+
+def test_members_of_several_environments_are_not_told_to_be_of_one() -> None:
+    signature = load_signature(GOLDEN)
+    (measurement,) = signature.measurements
+    there = {**measurement.environment, "device_name": "Another"}
+    other = replace(signature, measurements=(replace(measurement, environment=there),))
+    named = [NamedSignature(name=name, signature=each) for name, each in (("a", signature), ("b", other))]
+    assert all("2 environments" in picture.note for picture in profiles_section("x", named, "training").pictures[:2])

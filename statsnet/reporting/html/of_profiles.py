@@ -19,9 +19,10 @@ MOST_CATEGORIES = 12
 
 
 def profiles_section(title: str, measured: Sequence[NamedSignature], mode: str, command: str = "") -> Section:
-    """Signatures of one environment and mode, each with a measurement."""
+    """Signatures of one mode, each with a measurement; of one environment, but those of a mix may be of several."""
     steps = [characteristics_of(named) for named in measured]
-    where = environment_line(measured[0].signature.measurements[0].environment)
+    places = {environment_line(named.signature.measurements[0].environment) for named in measured}
+    where = places.pop() if len(places) == 1 else f"{len(places)} environments, whose times differ for that reason, too"
     tables: Report = characteristics_report(steps, measured, memory_by_size(measured), where, mode)
     power = power_picture(measured, where)
     drawn = [_categories(steps, where), _rates(steps, where), _memory(measured), power]
