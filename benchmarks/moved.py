@@ -67,8 +67,10 @@ class MovedRow:
 
 def main() -> None:
     options = _options()
-    rows = csv_tables.read_kept(options.output if options.kept is None else options.kept, MovedRow)
-    if options.kept is None:
+    if options.kept is not None:
+        rows = csv_tables.read(options.kept, MovedRow)
+    else:
+        rows = csv_tables.read_kept(options.output, MovedRow)
         for folder in options.proxies:
             row = measured(folder, options.rounds, options.output.with_suffix(".times.jsonl"))
             if row is None:

@@ -191,8 +191,11 @@ def networks_of(folder: Path) -> list[Network]:
     rounds = [round for fit in fits_of(folder) for round in fit.rounds]
     searches = [load_search(path).tried for path in folder.glob("*/search.json")]
     tried = max(searches, key=len, default=())  # of the worker that ended last
+    known = {t.step_latency_s for t in tried}  # rounds begin with the designs that were tried
     return [Network(error=t.error, step_latency_s=t.step_latency_s) for t in tried] + [
-        Network(error=r.measured_error, step_latency_s=r.step_latency_s) for r in rounds
+        Network(error=r.measured_error, step_latency_s=r.step_latency_s)
+        for r in {r.step_latency_s: r for r in rounds}.values()
+        if r.step_latency_s not in known
     ]
 
 

@@ -74,8 +74,10 @@ class ProcessError(MeasurementError):
 
 
 def lacks_memory(text: str) -> bool:
-    """Whether an error's text says that memory was short: as torch says it of a GPU and of a CPU, and Python."""
-    return any(word in text for word in ("out of memory", "OutOfMemoryError", "allocate memory", "MemoryError"))
+    """Whether an error's text says that memory was short: as torch says it of a GPU and of a CPU, cuBLAS, cuDNN, and
+    Python."""
+    words = ("out of memory", "OutOfMemoryError", "allocate memory", "ALLOC_FAILED", "MemoryError")
+    return any(word in text for word in words)
 
 
 def first_line(error: BaseException) -> str:

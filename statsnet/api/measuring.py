@@ -4,6 +4,7 @@ each of them warns and waits for that program's end."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -140,7 +141,7 @@ def synthesize(
     from statsnet.proxy.whole_folder import check_output
     from statsnet.synthesis.problem import ProxyRequest
 
-    folder = Path(output).expanduser()
+    folder = Path(os.path.expanduser(output))
     check_output(folder)
     PATIENCE.restart()
     deadline = Deadline.after(within_s, LOCKS.clock)
@@ -188,7 +189,7 @@ def run(
     not, MeasurementError if the network fails.
     """
     check_positive(min_time_s=min_time_s, max_time_s=max_time_s)
-    folder = proxy.path if isinstance(proxy, SavedProxy) else Path(proxy).expanduser()
+    folder = proxy.path if isinstance(proxy, SavedProxy) else Path(os.path.expanduser(proxy))
     from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting

@@ -85,7 +85,7 @@ class _Group:
 
 class KernelModel:
     """Times of operators on `device` (a canonical name), where `known` were measured. Raises ValueError if there are
-    none."""
+    none, UsageError if nothing tells their sizes."""
 
     def __init__(self, known: Iterable[Known], device: str = "unknown") -> None:
         entries = [k for k in known if k.time_s > 0]

@@ -15,7 +15,7 @@ from statsnet.devices.performance_model import Evidence
 from statsnet.devices.record_folder import RECORD, is_record_file, record_paths, recorded_folders
 from statsnet.devices.table_times import TableTimes, environment_of
 from statsnet.environment import fingerprint
-from statsnet.errors import UsageError
+from statsnet.errors import MeasurementError, UsageError
 from statsnet.measure.network_file import written
 from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
@@ -189,7 +189,12 @@ class RecordedBench:
                 fake=self.recorded.counted,
                 lists=self.lists,
             )
-            captured = run(task, report=setup.report)
+            try:
+                captured = run(task, report=setup.report)
+            except MeasurementError:  # not even one of them
+                if not known:
+                    raise
+                captured = [[] for _ in missing]
             for (key, _), calls in zip(missing, captured, strict=True):
                 known[key] = calls
                 if calls:  # else it may be captured the next time: memory may be free then

@@ -3,9 +3,13 @@
 Pasted into every generated network, together with measure/timing.py: it needs torch and the standard library only.
 """
 
+import contextlib
+import functools
 import os
 import platform
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +76,9 @@ def describe(device: str = "cpu") -> dict[str, Any]:
     kind, _, index = device.partition(":")
     versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
     switches = {
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "float32_matmul_precision": _switch(torch.get_float32_matmul_precision),
         "cudnn_benchmark": str(torch.backends.cudnn.benchmark),
-        "cudnn_allow_tf32": str(torch.backends.cudnn.allow_tf32),
+        "cudnn_allow_tf32": _switch(lambda: torch.backends.cudnn.allow_tf32),
         "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()),
     }
     record = describe_machine() | {
@@ -90,6 +94,14 @@ def describe(device: str = "cpu") -> dict[str, Any]:
         return record
     record["settings"] |= _variables(GPU_SETTINGS)
     return record | _gpu(int(index or 0))
+
+
+def _switch(read: Callable[[], object]) -> str:
+    """torch refuses to tell what was set by its newer functions (`torch.backends.fp32_precision`)."""
+    try:
+        return str(read())
+    except RuntimeError:
+        return "other"
 
 
 def public_torch_version(version: str) -> str | None:
@@ -108,12 +120,28 @@ def public_version(version: str) -> str | None:
     return match[0] if match else None
 
 
+_NUMBERS = ("cpu family", "model", "stepping")
+_NUMBERS_OF_ARM = ("CPU implementer", "CPU variant", "CPU part", "CPU revision")
+"""Keys of /proc/cpuinfo; there, ARM's processors have no name."""
+
+
+@functools.cache
+def _apples_name() -> str:
+    """`Apple M2`; nothing on other systems."""
+    if platform.system() != "Darwin":
+        return ""
+    asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
+    with contextlib.suppress(OSError):
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return ""
+
+
 def describe_machine() -> dict[str, Any]:
     """The part of a record that needs no torch; its device is the CPU."""
     # Fields of the first core. Family, model and stepping tell apart what virtual machines name alike.
     cpu = dict(re.findall(r"^(.*?)\s*: *(.*?) *$", file_text("/proc/cpuinfo").split("\n\n")[0], re.MULTILINE))
-    name = cpu.get("model name") or platform.processor() or platform.machine()
-    numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
+    name = cpu.get("model name") or _apples_name() or platform.processor() or platform.machine()
+    numbers = [f"{key.split()[-1]} {cpu[key]}" for key in (*_NUMBERS, *_NUMBERS_OF_ARM) if key in cpu]
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     variables = sorted(os.environ.items())
     allocator = {k: v for k, v in variables if k in ALLOCATOR_VARIABLES and re.fullmatch(r"[0-9]+", v)}

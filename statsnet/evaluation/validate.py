@@ -125,9 +125,9 @@ def _moved(proxy: ProxyFolder, members: Sequence[SuiteMember], result: Result, n
     fit = proxy.fit()
     if fit is None or fit.summary.step_latency_s is None:
         return None
-    if unknown := [member.name for member in members if member.is_rounded]:
+    if unknown := [m.name for m in members if m.is_rounded or (m.own and m.signature is None)]:
         named = ", ".join(unknown)
-        notes.append(f"how long these took where the proxy was made is not known, for their sizes are rounded: {named}")
+        notes.append(f"how long these took where the proxy was made is not known, by rounded sizes or none: {named}")
         return None
     if fit.recorded:
         notes.append("the times where the proxy was made are predictions, by the record of that device")

@@ -172,7 +172,8 @@ def _manifest(parts: Sequence[_Part], title: str, unit: str, reference: Referenc
 
 def _add(found: dict[str, _Found], cluster: Cluster, part: _Part, index: int) -> int:
     """Count a cluster's calls; returns the place of its layer."""
-    key = json.dumps([cluster.op, cluster.phase, cluster.args, cluster.outputs], sort_keys=True)
+    work = cluster.flops, cluster.bytes_read, cluster.bytes_written  # a cluster of rounded sizes has a mean of several
+    key = json.dumps([cluster.op, cluster.phase, cluster.args, cluster.outputs, work], sort_keys=True)
     layer = found.setdefault(key, _Found(len(found), cluster))
     repeats, time_s = cluster.calls * part.steps, part.cluster_time_s[index]
     layer.uses[part.name] += cluster.calls

@@ -22,7 +22,7 @@ def cache_flush(device: str) -> Callable[[], object]:
     64 MiB are enough for a desktop's processor only. A server's last-level caches hold hundreds of megabytes, and one
     socket can have several. A smaller buffer would leave in them what the last call read.
     """
-    buffer = torch.empty(flush_bytes(device) // 4, device=device)
+    buffer = torch.empty(flush_bytes(device) // 4, dtype=torch.float32, device=device)
     return partial(buffer.fill_, 1.0)
 
 

@@ -81,13 +81,13 @@ class ForkedProcess:
         """End the process and whatever it started. Once is enough."""
         if not self._is_in_use:
             return
-        self._is_in_use = False
         with contextlib.suppress(OSError):
             self._line.shutdown(socket.SHUT_WR)  # the server ends it then
         if self.wait() == ENDED_WITH_SERVER:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
         self._line.close()
+        self._is_in_use = False
         self._server.running -= 1
 
 

@@ -92,14 +92,15 @@ class StepEvents:
     def of(cls, records: list[Any]) -> StepEvents:
         """From Kineto's records."""
         threads, launched_by, works = _cpu_events(records)
-        on_device = []
+        ran: list[tuple[Kernel, Event | None]] = []
         for record in records:
             # Kineto repeats ranges, such as the step's own, on the device. There they would hide the gaps.
             if _on_cpu(record) or record.is_user_annotation() or record.name() == STEP_LABEL:
                 continue
             kernel = kernel_of(record)
-            on_device.append(kernel)
-            if (launcher := launched_by.get(record.linked_correlation_id())) is not None:
+            launcher = launched_by.get(record.linked_correlation_id())
+            ran.append((kernel, launcher))
+            if launcher is not None:
                 launcher.kernels.append(kernel)
         step = next((e for events in threads.values() for e in events if e.name == STEP_LABEL), None)
         if step is None:
@@ -108,7 +109,8 @@ class StepEvents:
                 cause="it runs a profiler of its own (torch.profiler, torch.autograd.profiler), and torch has only one",
                 hint="leave torch's profiler out meanwhile",
             )
-        on_device = [kernel for kernel in on_device if kernel.start_ns >= step.start_ns]  # before it, ranks met
+        # Before the step, processes wait for each other. The device's clock may be a little off: a launch tells more.
+        on_device = [kernel for kernel, by in ran if (by or kernel).start_ns >= step.start_ns]
         return cls.joined(threads.values(), step, on_device, works)
 
     @classmethod

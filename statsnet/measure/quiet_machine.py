@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -56,8 +56,9 @@ class Probes:
     limits = (FAR, SLOW)
 
     def __init__(self) -> None:
-        self._here, self._there = torch.ones(ROWS, COLUMNS), torch.ones(ROWS, COLUMNS)
-        self._numbers, self._results = torch.rand(ROWS * COLUMNS // 2), torch.empty(ROWS * COLUMNS // 2)
+        like: Any = {"dtype": torch.float32, "device": "cpu"}  # a model's file may have set others as usual
+        self._here, self._there = torch.ones(ROWS, COLUMNS, **like), torch.ones(ROWS, COLUMNS, **like)
+        self._numbers, self._results = (make(ROWS * COLUMNS // 2, **like) for make in (torch.rand, torch.empty))
 
     def __call__(self) -> tuple[float, float]:
         """Seconds of one round of each: handing over there and back; computing once."""

@@ -17,6 +17,8 @@ from statsnet.progress import Report, silent
 from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS, CounterName, Counters, PowerField, Reason
 from statsnet.signatures.model import Signature
 
+NOT_ALIKE = "steps that vary are not counted"
+
 
 def counters_of(
     task: CountableTask[Any],
@@ -35,7 +37,7 @@ def counters_of(
     if how == "off":
         return no_counters("off"), ""
     try:
-        if all(launch.cluster is None for launch in launches):
+        if launches and all(launch.cluster is None for launch in launches):
             raise NotCounted(
                 "mismatch",
                 "no kernel belongs to an operator",
@@ -64,6 +66,10 @@ def counted_signature(
 ) -> tuple[Signature, str]:
     """The signature with the counters of the kernels that were timed for it (`launches`); and, if there are none, why.
     Raises as `counters_of`."""
+    if signature.measurements[0].gpu is None:
+        if how == "ncu":
+            raise MeasurementError("there are no hardware counters", cause=NOT_ALIKE)
+        return signature, f"no hardware counters: {NOT_ALIKE}"
     counters, why = counters_of(task, launches, len(signature.clusters), how, control=control, report=report)
     return with_counters(signature, counters), why
 

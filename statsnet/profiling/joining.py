@@ -141,7 +141,7 @@ class StepJoin:
             step_s=[s.step_s for s in self._steps],
             framework_s=fmean(s.framework_s for s in self._steps),
             idle_s=fmean(s.idle_s for s in self._steps),
-            kernels_launched=round(fmean(s.launched for s in self._steps)),
+            kernels_launched=math.ceil(fmean(s.launched for s in self._steps)),
             recording_s=self._overhead_s * fmean(s.events for s in self._steps),
             estimated_share=estimated / total if total else 0.0,
             waits=[self._waits_of(number, variant) for number, variant in enumerate(self.variants)],

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from statsnet import workloads
 from statsnet.environment import differences, fingerprint, slug
-from statsnet.errors import MeasurementError, StatsNetError, UsageError
+from statsnet.errors import StatsNetError, UsageError
 from statsnet.measure import process
 from statsnet.measure.control import DEFAULT, Control
 from statsnet.measure.engine import Done
@@ -67,12 +67,9 @@ def profiled_signature(
         else run_in_group(task, processes, control, timeout_s=task.group_timeout_s, report=report)
     )
     signature, why = profile.signature, ""
-    if profile.launches is not None and counters != "off":
-        signature, why = counted_signature(signature, profile.launches, task, counters, control=control, report=report)
-    elif task.device.startswith("cuda") and counters != "off":
-        why = "no hardware counters: steps that vary are not counted"
-        if counters == "ncu":
-            raise MeasurementError("there are no hardware counters", cause="steps that vary are not counted")
+    if counters != "off" and (profile.launches is not None or task.device.startswith("cuda")):
+        launches = profile.launches or ()
+        signature, why = counted_signature(signature, launches, task, counters, control=control, report=report)
     return signature, (*profile.notes, *([why] if why else []), *_throttling(signature))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from statsnet.errors import lacks_memory
 from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.ncu import run_in_range
 from statsnet.profiling.capture import capture_step
@@ -38,6 +39,7 @@ class Replay:
     kernels: list[str | None]
     launches: list[Launch] = field(default_factory=list)
     failures: list[list[str]] = field(default_factory=list)
+    lacked_memory: bool = False
 
 
 def why_not_run(cluster: Cluster) -> str | None:
@@ -92,7 +94,9 @@ def _replayed(
             call = call_of(cluster, device)
             call()
         except Exception as error:  # an operator of another version or library: reported, not fatal
-            replay.failures.append([cluster.op, f"{type(error).__name__}"])
+            name = type(error).__name__
+            replay.failures.append([cluster.op, name])
+            replay.lacked_memory |= lacks_memory(f"{name}: {error}")
             continue
         chunk.append((index, call))
         held += sum(map(stored_bytes, all_tensors([call.args, call.keywords])))

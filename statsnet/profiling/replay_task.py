@@ -25,11 +25,12 @@ from statsnet.workloads.settings import record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """A signature's measurement by replay in this environment. `failures` names operators that could not be run, and
-    why. `launches` are the kernels of one call of each cluster. `reference_latency_s` is the reference network's
-    median step meanwhile."""
+    why; memory that others had taken may be free later (`lacked_memory`). `launches` are the kernels of one call of
+    each cluster. `reference_latency_s` is the reference network's median step meanwhile."""
 
     measurement: Measurement
     failures: tuple[tuple[str, str], ...] = ()
+    lacked_memory: bool = False
     launches: tuple[Launch, ...] | None = None
     reference_latency_s: float | None = None
 
@@ -98,6 +99,7 @@ class ReplayOperators(CountableTask[Replayed]):
         return Replayed(
             measurement=measurement,
             failures=tuple((op, why) for op, why in replay.failures),
+            lacked_memory=replay.lacked_memory,
             launches=tuple(replay.launches) if on_gpu else None,
             reference_latency_s=median(reference.latency_s) if reference else None,
         )

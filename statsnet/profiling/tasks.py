@@ -145,7 +145,7 @@ class ProfileWorkload(CountableTask[Profile]):
         )
         if reference:
             reference.look()
-        if kind == "cuda" and not any(trace.kernels_launched for trace in traced.traces):
+        if kind == "cuda" and not any(t.on_device or t.kernels_launched for t in traced.traces):
             raise MeasurementError(
                 "torch's profiler saw no kernel on the GPU",
                 cause="the model computes on the CPU, or another profiler (Nsight, DCGM) holds the GPU's",

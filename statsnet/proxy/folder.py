@@ -65,11 +65,11 @@ def open_proxy(folder: str | Path, *, trust: bool = False) -> ProxyFolder:
     if found == generated:
         return ProxyFolder(path=path, spec=spec, source=found, network_folder=path)
     if trust:
-        note = f"--trust: its {file.name} is not what spec.json describes; it runs as a program of whoever wrote it"
+        note = f"--trust: the proxy's {file.name} is not what spec.json describes; it runs as its writer's program"
         return ProxyFolder(path=path, spec=spec, source=found, is_generated=False, note=note, network_folder=path)
     note = (
-        f"its {file.name} is not what spec.json describes, so it is not run: the network is generated from spec.json. "
-        "To run the file itself, which is a program of whoever wrote it, read it and give --trust"
+        f"the proxy's {file.name} is not what spec.json describes, so it is not run: the network is generated from "
+        "spec.json. To run the file itself, which is a program of whoever wrote it, read it and give --trust"
     )
     assert generated is not None
     return ProxyFolder(path=path, spec=spec, source=generated, note=note, network_folder=path)

@@ -7,10 +7,11 @@ those that compute shapes are nothing. An operator that is not in the table is o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from statsnet.recordings.onnx_call import OnnxCall, Translated
+from statsnet.recordings.onnx_maps import convolution, global_pool, of_integers, pool, rearranged, resize
 from statsnet.recordings.onnx_products import attention, einsum, gemm, matmul, recurrent
+from statsnet.recordings.onnx_reductions import REDUCTIONS
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
 MOST_SPATIAL_AXES = 3
@@ -23,7 +24,7 @@ _UNARY = {
     "Abs": "abs", "Erf": "erf", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Reciprocal": "reciprocal",
     "Sin": "sin", "Cos": "cos", "Tan": "tan", "Sign": "sign", "Not": "logical_not", "LeakyRelu": "leaky_relu",
     "HardSigmoid": "hardsigmoid", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Gelu": "gelu",
-    "Softplus": "softplus", "Clip": "clamp", "IsNaN": "isnan", "IsInf": "isinf", "Mish": "mish", "Celu": "celu",
+    "Softplus": "softplus", "IsNaN": "isnan", "IsInf": "isinf", "Mish": "mish", "Celu": "celu",
     "Sinh": "sinh", "Cosh": "cosh", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Asinh": "asinh", "Acosh": "acosh",
     "Atanh": "atanh", "Swish": "silu", "BitwiseNot": "bitwise_not", "Softsign": "abs", "Shrink": "hardshrink",
     "ThresholdedRelu": "threshold",
@@ -38,16 +39,7 @@ _BINARY = {
 _OF_SEVERAL = {"Max": "maximum.default", "Min": "minimum.default", "Sum": "add.Tensor", "Mean": "add.Tensor"}
 """Any number of operands: ATen takes two at a time."""
 
-_REDUCTIONS = {"ReduceMean": "mean.dim", "ReduceSum": "sum.dim_IntList", "ReduceMax": "amax.default",
-               "ReduceMin": "amin.default", "ReduceProd": "prod.dim_int",
-               "ReduceL1": "linalg_vector_norm.default", "ReduceL2": "linalg_vector_norm.default",
-               "ReduceLogSumExp": "logsumexp.default", "ReduceSumSquare": "linalg_vector_norm.default",
-               "ReduceLogSum": "sum.dim_IntList", "LpNormalization": "linalg_vector_norm.default",
-               "ArgMax": "argmax.default", "ArgMin": "argmin.default"}  # fmt: skip
-_COPIES = {"Cast": "_to_copy", "Tile": "repeat", "Pad": "constant_pad_nd", "DepthToSpace": "pixel_shuffle",
-           "SpaceToDepth": "pixel_unshuffle", "Range": "arange", "Trilu": "tril",
-           "OneHot": "one_hot", "ScatterElements": "scatter_add", "GridSample": "grid_sampler",
-           "NonZero": "nonzero", "CumSum": "cumsum", "EyeLike": "eye"}  # fmt: skip
+_COPIES = {"Cast": "_to_copy", "Range": "arange", "OneHot": "one_hot", "NonZero": "nonzero", "EyeLike": "eye"}
 
 
 def translate(call: OnnxCall) -> list[Translated] | None:
@@ -63,8 +55,6 @@ def translate(call: OnnxCall) -> list[Translated] | None:
         return [(f"aten.{_BINARY[op]}", [call.input(0), call.input(1), *([1] if op in ("Add", "Sub") else [])])]
     if op in _OF_SEVERAL:
         return _two_at_a_time(call)
-    if op in _REDUCTIONS:
-        return [(f"aten.{_REDUCTIONS[op]}", [call.input(0), None, None])]
     if op in _COPIES:
         return [(f"aten.{_COPIES[op]}.default", list(call.inputs))]
     special = _SPECIAL.get(op)
@@ -81,32 +71,47 @@ def _scatter(call: OnnxCall) -> list[Translated]:
     return [("aten.index_put.default", [call.input(0), {"tensors": [call.input(1)]}, call.input(2)])]
 
 
-def _spatial(call: OnnxCall, name: str) -> list[int]:
-    given = call.attributes.get(name)
-    return [int(n) for n in given] if given else [1] * max(call.rank() - 2, 1)
+def _clip(call: OnnxCall) -> list[Translated]:
+    """Between numbers that the file may hold elsewhere: any do, as far as time goes."""
+    has = [call.input(place) is not None or name in call.attributes for place, name in ((1, "min"), (2, "max"))]
+    low, high = (0.0 if has[0] or not has[1] else None, 6.0 if has[1] else None)
+    return [("aten.clamp.default", [call.input(0), low, high])]
 
 
-def _paddings(call: OnnxCall) -> list[int]:
-    """ONNX pads at the begin and at the end of each axis; ATen alike on both sides: the begin stands for both."""
-    pads = call.attributes.get("pads")
-    half = max(call.rank() - 2, 1)
-    return [int(n) for n in pads[:half]] if pads else [0] * half
+def _pad(call: OnnxCall) -> list[Translated]:
+    """ATen's list begins with the last axis; what is added to an axis is added at its end."""
+    added = [[0, most - n] for n, most in _before_and_after(call)]
+    return [("aten.constant_pad_nd.default", [call.input(0), [n for pair in reversed(added) for n in pair]])]
 
 
-def _convolution(call: OnnxCall) -> list[Translated]:
-    transposed = call.op == "ConvTranspose"
-    args = [call.input(0), call.input(1), call.input(2), _spatial(call, "strides"), _paddings(call),
-            _spatial(call, "dilations"), transposed, [0] * max(call.rank() - 2, 1),
-            int(call.attributes.get("group", 1))]  # fmt: skip
-    return [("aten.convolution.default", args)]
+def _tile(call: OnnxCall) -> list[Translated]:
+    return [("aten.repeat.default", [call.input(0), [most // max(n, 1) for n, most in _before_and_after(call)]])]
 
 
-def _of_integers(call: OnnxCall) -> list[Translated]:
-    """A product or convolution of quantized tensors. Their scales and zeros stand behind each, or at the end."""
-    second = 1 if call.op.endswith("Integer") else 3
-    bias = call.input(8) if call.op == "QLinearConv" else None
-    plain = replace(call, inputs=[call.input(0), call.input(second), bias])
-    return _convolution(plain) if "Conv" in call.op else matmul(plain)
+def _before_and_after(call: OnnxCall) -> list[tuple[int, int]]:
+    """The sizes of each axis in the first input and in the result; none if they are not known."""
+    read, written = call.input(0), call.outputs[0] if call.outputs else None
+    if read is None or written is None or len(read["shape"]) != len(written["shape"]):
+        return []
+    return list(zip(read["shape"], written["shape"], strict=True))
+
+
+def _cumulated(call: OnnxCall) -> list[Translated]:
+    """Along an axis that a constant names: the last one stands for it."""
+    return [("aten.cumsum.default", [call.input(0), max(call.rank() - 1, 0)])]
+
+
+def _triangle(call: OnnxCall) -> list[Translated]:
+    return [(f"aten.{'triu' if call.attributes.get('upper', 1) else 'tril'}.default", [call.input(0)])]
+
+
+def _scatter_elements(call: OnnxCall) -> list[Translated]:
+    args = [call.input(0), int(call.attributes.get("axis", 0)), call.input(1), call.input(2)]
+    return [("aten.scatter_add.default", args)]
+
+
+def _sampled(call: OnnxCall) -> list[Translated]:
+    return [("aten.grid_sampler.default", [call.input(0), call.input(1), 0, 0, False])]
 
 
 def _few_bits(call: OnnxCall) -> list[Translated]:
@@ -180,21 +185,6 @@ def _gather_elements(call: OnnxCall) -> list[Translated]:
     return [("aten.gather.default", [call.input(0), int(call.attributes.get("axis", 0)), call.input(1)])]
 
 
-def _pool(call: OnnxCall) -> list[Translated] | None:
-    axes = max(call.rank() - 2, 1)
-    if axes > MOST_SPATIAL_AXES:
-        return None
-    name = f"max_pool{axes}d_with_indices" if call.op == "MaxPool" else f"avg_pool{axes}d"
-    kernel = _spatial(call, "kernel_shape")
-    return [(f"aten.{name}.default", [call.input(0), kernel, _spatial(call, "strides"), _paddings(call)])]
-
-
-def _global_pool(call: OnnxCall) -> list[Translated]:
-    axes = list(range(2, call.rank()))
-    name = "amax.default" if call.op == "GlobalMaxPool" else "mean.dim"
-    return [(f"aten.{name}", [call.input(0), axes, True])]
-
-
 def _softmax(call: OnnxCall) -> list[Translated]:
     name = "_softmax" if call.op == "Softmax" else "_log_softmax"
     return [(f"aten.{name}.default", [call.input(0), int(call.attributes.get("axis", -1)), False])]
@@ -211,24 +201,17 @@ def _gather(call: OnnxCall) -> list[Translated]:
     return [("aten.index_select.default", [table, axis, call.input(1)])]
 
 
-def _resize(call: OnnxCall) -> list[Translated] | None:
-    mode = call.attributes.get("mode", b"nearest")
-    axes = max(call.rank() - 2, 1)
-    if axes > MOST_SPATIAL_AXES:
-        return None
-    kind = {b"linear": {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}, b"cubic": {2: "bicubic2d"}}.get(mode, {})
-    return [(f"aten.upsample_{kind.get(axes, f'nearest{axes}d')}.default", [call.input(0)])]
-
-
 _SPECIAL: dict[str, Callable[[OnnxCall], list[Translated] | None]] = {
-    "Conv": _convolution, "ConvTranspose": _convolution, "Gemm": gemm, "MatMul": matmul,
-    "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm, "MaxPool": _pool, "AveragePool": _pool,
-    "GlobalAveragePool": _global_pool, "GlobalMaxPool": _global_pool, "Softmax": _softmax, "LogSoftmax": _softmax,
-    "Concat": _concat, "Gather": _gather, "Resize": _resize, "Upsample": _resize, "LSTM": recurrent,
+    "Conv": convolution, "ConvTranspose": convolution, "Gemm": gemm, "MatMul": matmul,
+    "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm, "MaxPool": pool, "AveragePool": pool,
+    "GlobalAveragePool": global_pool, "GlobalMaxPool": global_pool, "Softmax": _softmax, "LogSoftmax": _softmax,
+    "Concat": _concat, "Gather": _gather, "Resize": resize, "Upsample": resize, "LSTM": recurrent,
     "GRU": recurrent, "RNN": recurrent, "Slice": _slice, "Where": _where, "InstanceNormalization": _group_norm,
     "GroupNormalization": _group_norm, "RMSNormalization": _rms_norm, "Einsum": einsum, "TopK": _top,
     "GatherElements": _gather_elements, "Attention": attention, "RotaryEmbedding": _rotated, "CastLike": _cast,
-    "QuantizeLinear": _cast, "DequantizeLinear": _cast, "DynamicQuantizeLinear": _cast, "QLinearConv": _of_integers,
-    "QLinearMatMul": _of_integers, "ConvInteger": _of_integers, "MatMulInteger": _of_integers,
-    "QuantizedLinear": _few_bits, "ScatterND": _scatter,
+    "QuantizeLinear": _cast, "DequantizeLinear": _cast, "DynamicQuantizeLinear": _cast, "QLinearConv": of_integers,
+    "QLinearMatMul": of_integers, "ConvInteger": of_integers, "MatMulInteger": of_integers,
+    "QuantizedLinear": _few_bits, "ScatterND": _scatter, "Clip": _clip, "Pad": _pad, "Tile": _tile,
+    "CumSum": _cumulated, "Trilu": _triangle, "ScatterElements": _scatter_elements, "GridSample": _sampled,
+    "DepthToSpace": rearranged, "SpaceToDepth": rearranged, **REDUCTIONS,
 }  # fmt: skip

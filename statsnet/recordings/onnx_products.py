@@ -88,6 +88,8 @@ def einsum(call: OnnxCall) -> list[Translated] | None:
 def recurrent(call: OnnxCall) -> list[Translated] | None:
     """X, W [directions, gates·hidden, in], R [directions, gates·hidden, hidden], B: one layer as ATen's."""
     weights = [{"shape": list(w["shape"][1:]), "dtype": w["dtype"]} for w in (call.input(1), call.input(2)) if w]
+    if both := call.input(3):  # of the input's and of the state's weights
+        weights += [{"shape": [both["shape"][-1] // 2], "dtype": both["dtype"]}] * 2
     first, hidden_weights = call.input(0), call.input(2)
     if first is None or hidden_weights is None or len(first["shape"]) != 3:
         return [("aten.lstm.input", [None])]
@@ -97,4 +99,5 @@ def recurrent(call: OnnxCall) -> list[Translated] | None:
     state = {"shape": [directions, first["shape"][1], hidden], "dtype": first["dtype"]}
     name = {"LSTM": "lstm.input", "GRU": "gru.input", "RNN": "rnn_tanh.input"}[call.op]
     states = {"tensors": [state, state]} if call.op == "LSTM" else state
-    return [(f"aten.{name}", [first, states, {"tensors": weights * directions}])]
+    how = [both is not None, 1, 0.0, False, directions == 2, False]  # biases, layers, dropout, train, batch first
+    return [(f"aten.{name}", [first, states, {"tensors": weights * directions}, *how])]

@@ -48,7 +48,7 @@ def _measured_report(device: RecordedDevice, model: KernelModel) -> Report:
     rows = [
         ("device", environment_line(device.environment)),
         ("operators", f"{model.operators} measured"),
-        ("peak reached", f"{format_quantity(model.flops_per_s, 'FLOP/s')}, "
+        ("peak reached", f"{_rate(model.flops_per_s, 'FLOP/s')}, "
          f"{format_quantity(model.bytes_per_s, 'B/s')}"),
         ("shortest call", format_duration(model.shortest_s)),
         ("between two", format_duration(device.between_s)),
@@ -62,6 +62,11 @@ def _measured_report(device: RecordedDevice, model: KernelModel) -> Report:
         ((name, str(count), percent(error)) for name, (count, error) in operators),
     )
     return [pairs("A recorded device", rows), *([kinds] if errors else [])]
+
+
+def _rate(rate: float, unit: str) -> str:
+    """Nothing was known to compute."""
+    return format_quantity(rate, unit) if math.isfinite(rate) else f"no {unit} known"
 
 
 def record_report(record: DeviceRecord) -> Report:

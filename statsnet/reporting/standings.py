@@ -136,7 +136,7 @@ def _member_table(title: str, comparison: Comparison) -> Table:
 
 def _by_result(texts: Sequence[tuple[str, Sequence[str]]], names: Sequence[str]) -> list[str]:
     """Each text once; if there are several results, after the name of the one that it is of."""
-    is_plain, begins = len(texts) < 2, tuple(f"{name}:" for name in names)
+    is_plain, begins = len(texts) < 2, tuple(f"{name}{end}" for name in names for end in (":", ", "))
     named = (
         text if is_plain or text.startswith(begins) else f"{name}: {text}" for name, all_of in texts for text in all_of
     )

@@ -76,7 +76,7 @@ def bars_warning(fit: Fit) -> str | None:
     if not missed:
         return None
     ways = []
-    if not fit.recorded:
+    if any(each.is_rate for each in missed) and not fit.recorded:
         ways.append("make it again on an idle machine with --fresh")
     if longer := _longer_step(fit):
         ways.append(f"give it a longer step with {longer}")
@@ -84,7 +84,7 @@ def bars_warning(fit: Fit) -> str | None:
         ways.append("measure more with --effort thorough")
     names = " and ".join(filter(None, (", ".join(m.name for m in missed[:-1]), missed[-1].name)))
     said = f"The fit misses its {'bar' if len(missed) == 1 else 'bars'} of {names}."
-    return f"{said} What may help, in this order: {', '.join(ways)}." if ways else said
+    return f"{said} What may help, in this order (statsnet synthesize): {', '.join(ways)}." if ways else said
 
 
 def _longer_step(fit: Fit) -> str | None:

@@ -25,7 +25,7 @@ def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
     mean (powers of four); everything else by the cache level that its tensors would fill, or as too small to be split
     among threads."""
     base = base_name(op)
-    if base.startswith("convolution"):
+    if base.startswith("convolution") and len(args) > (9 if base.endswith("backward") else 8):
         return _convolution(base, args)
     if base in ("mm", "addmm", "bmm", "baddbmm", "linear"):
         specs = [TensorSpec.from_dict(a) for a in args if is_tensor(a)]
@@ -57,7 +57,7 @@ def weight_bytes(op: str, phase: str, args: Sequence[Any]) -> int:
     """Bytes of the weights that a forward product reads, however many rows it has; 0 for everything else. The operands
     of a batched product are not weights."""
     places = _WEIGHTS.get(base_name(op), ()) if phase == "forward" else ()
-    return sum(TensorSpec.from_dict(args[i]).nbytes for i in places if is_tensor(args[i]))
+    return sum(TensorSpec.from_dict(args[i]).nbytes for i in places if i < len(args) and is_tensor(args[i]))
 
 
 def _convolution(base: str, args: list[Any]) -> str:

@@ -237,7 +237,7 @@ def _sizes(source: Source, share: float, sizes: tuple[float, ...], room: StepRoo
                 share=share,
             )
             sized.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
-            if time_s < sizes[-1] / 4 * budget_s:
+            if divisor > 1 and time_s < sizes[-1] / 4 * budget_s:
                 break  # smaller ones are too short to be of use
     chosen = [_nearest(sized, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS and (source.kind, mode) != ("recurrent", "inference"):

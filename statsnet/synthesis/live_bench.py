@@ -10,6 +10,7 @@ import torch
 from statsnet.environment.record import usable_cores
 from statsnet.errors import ProcessError, StatsNetError, printable
 from statsnet.measure import sandbox
+from statsnet.measure.control import JOB_LIMIT_S, Control
 from statsnet.measure.network_file import digest, written
 from statsnet.measure.reference_network import Looked, TimeReferenceNetwork
 from statsnet.measure.several_processes import run_in_group
@@ -252,7 +253,7 @@ class LiveBench:
         def measure() -> NetworkTrace:
             with written(source) as folder:
                 task = TraceNetwork(folder=folder, dtype=setup.dtype, device=kind, together=True)
-                return run_in_group(task, processes, report=setup.report)
+                return run_in_group(task, processes, Control(timeout_s=JOB_LIMIT_S), report=setup.report)
 
         key = setup.key(network=digest(source), processes=processes)
         try:

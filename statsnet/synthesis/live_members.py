@@ -74,12 +74,13 @@ class LiveMembers:
         best_s = min(self.speed.reference_latency_s, *(_reference_s(p) for p in profiles.values()))
         better = dict(profiles)
         for name in [n for n, p in profiles.items() if _disturbed(p, best_s) > PROFILED_AGAIN]:
+            again = None
             if not self.setup.deadline.passed:
                 again = self._profile(members[name], f"profiling {name} once more", again=True)
                 if again is not None and _disturbed(again, best_s) < _disturbed(better[name], best_s):
                     better[name] = again
             if (slower := _disturbed(better[name], best_s)) > PROFILED_AGAIN:
-                self.setup.note(_told(name, better[name], slower))
+                self.setup.note(_told(name, better[name], slower, "two profiles" if again else "its profile"))
         return better
 
     def _profile(self, member: MixMember, stage: str, *, again: bool = False) -> Profile | None:
@@ -103,7 +104,9 @@ class LiveMembers:
     def _tell_not_profiled(self, member: MixMember, reason: str, again: bool) -> None:
         """Nothing of a second profile: the first one is used."""
         if not again:
-            self.setup.note(f"{member.name} was not profiled here: {reason}")
+            is_foreign = member.signature.measurement_for(fingerprint(self.setup.environment)) is None
+            instead = "its operators are replayed" if is_foreign else "the times of its signature stay"
+            self.setup.note(f"{member.name} was not profiled, so {instead}: {reason}")
 
     def _known(self, signature: Signature) -> Signature | None:
         """The signature, if it says of the same kind of device what a step does, exactly."""
@@ -176,25 +179,29 @@ class LiveMembers:
         setup = self.setup
         with self.speed.network_folder() as reference:
             task = ReplayOperators(signature=signature, device=setup.device, reference_network=reference)
-            key, usable = (
-                setup.key(replay=signature.id, reference_network=self.speed.reference_id),
-                self.speed.has_use_for,
-            )
+            key = setup.key(replay=signature.id, reference_network=self.speed.reference_id)
+            usable = self._has_use_for_replay
             replayed = setup.remember(Kept(key=key, kind=Replayed, task=task, stage=stage, is_usable=usable))
         self._tell_failures(signature, replayed)
         return self.speed.at_this_speed(replayed.measurement, replayed.reference_latency_s)
 
+    def _has_use_for_replay(self, kept: Replayed) -> bool:
+        return self.speed.has_use_for(kept) and not kept.lacked_memory
+
     def _tell_failures(self, signature: Signature, replayed: Replayed) -> None:
         """Their times are those of the signature's own device, times how much longer the others take here."""
         failed = {op for op, _ in replayed.failures}
+        named = ", ".join(sorted(failed)[:FEW_NAMES])
         times = zip(signature.clusters, replayed.measurement.cluster_time_s, strict=True)
         guessed_s = math.fsum(time_s or 0.0 for c, time_s in times if c.op in failed)
         if guessed_s > 0:
             share = guessed_s / replayed.measurement.operator_time_s
             self.setup.note(
                 f"{share:.1%} of the time of a member's operators is an estimate from the device that it was measured "
-                f"on: {', '.join(sorted(failed)[:FEW_NAMES])} cannot be run here"
+                f"on: {named} cannot be run here"
             )
+        elif failed:
+            self.setup.note(f"operators of a member cannot be run here, and their times are not known: {named}")
 
 
 def _repeats(member: MixMember) -> int:
@@ -212,12 +219,12 @@ def _disturbed(profile: Profile, best_s: float) -> float:
     return max(_reference_s(profile) / best_s, _explained(profile))
 
 
-def _told(name: str, profile: Profile, slower: float) -> str:
+def _told(name: str, profile: Profile, slower: float, looked_at: str) -> str:
     if _explained(profile) < slower:
         what = f"the reference network took {slower:.1f} times as long as at its best"
         return f"{name} was profiled on a disturbed machine: {what}"
     return (
-        f"the operators of {name} and the time between them add up to {slower:.1f} times its step, in two profiles: "
+        f"the operators of {name} and the time between them add up to {slower:.1f} times its step, in {looked_at}: "
         "other programs are busy, or recording takes long beside so short a step"
     )
 

@@ -178,7 +178,7 @@ def distinct_shares(target: Target) -> dict[str, float]:
             elif weights:
                 read += read_here
                 products.add(weights)
-            elif c.category == "embedding" and c.phase == "forward" and is_tensor(c.args[0]):
+            elif c.category == "embedding" and c.phase == "forward" and c.args and is_tensor(c.args[0]):
                 tables.add(TensorSpec.from_dict(c.args[0]).nbytes)
         left -= sum(tables - products)
         shares[member.name] = min(left / read, 1.0) if read and left > 0 else 1.0

@@ -141,7 +141,8 @@ class Worker:
                 except MeasurementError as error:
                     if not self._study.tried():
                         raise
-                    setup.note(f"a design could not be measured, so the search ends with it: {last_line(error)}")
+                    why = f"{error.message}: {last_line(error)}"
+                    setup.note(f"a design could not be measured, so the search ends with it: {why}")
                     break
             else:
                 setup.report(

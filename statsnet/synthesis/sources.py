@@ -130,8 +130,9 @@ def _chains(target: Target) -> list[Source]:
 
 def _parameters(target: Target) -> list[Source]:
     """Parameters that optimizers step. The most expensive one of each class of shapes stands for the whole class: the
-    operators are the same for any shape."""
+    operators are the same for any shape. Its time is that in one member: in each it is stepped once."""
     classes: dict[tuple[Any, ...], dict[str, Source]] = defaultdict(dict)
+    times_s: dict[tuple[int, str], float] = defaultdict(float)
     rows_read = _rows_read(target)
     optimizers = _optimizers(target)
     for cluster in target.clusters:
@@ -144,7 +145,9 @@ def _parameters(target: Target) -> list[Source]:
         size = shape_class(cluster.op, list(cluster.args), list(cluster.outputs))
         group = classes[optimizer, size, "rows_read" in config]
         source = group.setdefault(str(config), Source(PARAMETERS.name, config, optimizer, 0.0, 0.0))
-        source.time_s += cluster.time_per_call_s or 0.0
+        in_member = id(source), cluster.member
+        times_s[in_member] += cluster.time_per_call_s or 0.0
+        source.time_s = max(source.time_s, times_s[in_member])
         source.share += cluster.time_share
     leaders = []
     for group in classes.values():

@@ -188,15 +188,23 @@ def convert_module(setting: Setting, module: Any) -> Any:
     """The module in the setting's memory format (convolutions pass on the format of their weights), and compiled if the
     setting says so."""
     if setting.in_process.get("layout") == "channels_last":
-        import torch
-
-        module = module.to(memory_format=torch.channels_last)
+        _to_channels_last(module)
     if "compile" in setting.in_process:
         from statsnet.workloads.grouped_products import let_graphs_hold_them
 
         let_graphs_hold_them()
         module.compile(backend=setting.in_process["compile"])
     return module
+
+
+def _to_channels_last(module: Any) -> None:
+    """`Module.to` takes one format for tensors of four and of five axes, which have different ones."""
+    import torch
+
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.dim() in formats:
+            tensor.data = tensor.data.contiguous(memory_format=formats[tensor.dim()])
 
 
 def wrap_step(setting: Setting, step: Callable[[], Any], device: str) -> Callable[[], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,14 @@ from cli_support import MODEL, member, read, write_proxy
 
 from statsnet.cli import main
 from statsnet.evaluation import suite
+from statsnet.evaluation.own_models import OwnModel
 from statsnet.measure.control import Job
 from statsnet.measure.process import run_job
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.costs import cost_of
 from statsnet.profiling.tasks import ProfileWorkload
-from statsnet.signatures.storage import save_signature
+from statsnet.signatures.levels import coarsen
+from statsnet.signatures.storage import load_signature, load_spec, save_signature
 
 OTHER = """
 
@@ -95,3 +99,17 @@ def test_it_answers_queries(here: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_a_wrong_member_is_told_the_nearest(here: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert main([command, "p", "--model", f"signature-1234567={FILE}:make", *QUICK]) == 2
     assert "did you mean signature-12345678?" in capsys.readouterr().err
+
+
+def test_a_model_of_a_coarse_member_counts_by_its_work(place: Path) -> None:
+    """The signature has other sizes, and so another time."""
+    exact = load_signature(place / "own.json")
+    coarse = coarsen(exact, "coarse", cost_of)
+    assert coarse.flops_per_step != exact.flops_per_step
+    spec = load_spec(place / "p" / "spec.json")
+    (member,) = suite.suite_of(spec, models=[OwnModel(member="signature-12345678", target=f"{place}/{FILE}:make")])
+    for signature, is_rounded in ((exact, False), (coarse, True)):
+        (checked,), notes = suite.check_own_models([replace(member, signature=signature)], spec, "cpu")
+        assert notes == [] and checked.is_rounded == is_rounded
+        ratio = exact.flops_per_step / signature.flops_per_step
+        assert checked.latency_s_reference == pytest.approx(member.latency_s_reference * ratio, rel=0.05)

@@ -10,6 +10,7 @@ from clusters import tensor
 
 from statsnet.devices.hardware import chip_of
 from statsnet.devices.kernel_model import FEWEST, KernelModel, Known
+from statsnet.errors import UsageError
 
 FLOPS_PER_S, BYTES_PER_S, CALL_S = 1e11, 1e10, 5e-6
 
@@ -139,3 +140,9 @@ def test_models_are_fitted_to_the_chip_that_was_measured(monkeypatch: pytest.Mon
     monkeypatch.setattr("statsnet.devices.performance_model.chip_of", lambda name: asked.append(name) or chip_of(name))
     assert model.estimate(*product(100, 256, 256)).evidence == "model"
     assert set(asked) == {"nvidia-h100-sxm"}
+
+
+def test_a_recording_without_sizes_tells_nothing_of_others() -> None:
+    known = [Known(op="aten.mm.default", phase="forward", args=(), outputs=(), time_s=1e-3, kernel="k")]
+    with pytest.raises(UsageError, match="tells no operator's sizes"):
+        KernelModel(known)

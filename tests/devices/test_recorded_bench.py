@@ -155,11 +155,14 @@ def test_blocks_that_cannot_be_captured_are_named_and_tried_again(
     notes: list[str] = []
     _mix, bench = open_bench("recsys:1", replace(for_acme_one, note=notes.append))
     wanted = [candidate("linear", rows=rows, inputs=8, outputs=8, activation="") for rows in (40, 130, 400)]
-    tasks: list[Any] = play(monkeypatch, recorded_bench, lambda task: [[], *run(task)[1:]])
+    wanted[0] = candidate("linear", rows=40, inputs=8, outputs=8, activation="no such")
+    tasks: list[Any] = play(monkeypatch, recorded_bench, run)
     for tried in (3, 1):
         assert [c for c, _ in bench.measure_blocks(wanted, STEADY)] == wanted[1:]
         assert len(tasks.pop().blocks) == tried
         assert notes.pop() == f"1 block left out that cannot be run, for example {wanted[0].named}"
+    with pytest.raises(MeasurementError):
+        bench.measure_blocks(wanted[:1], STEADY)
 
 
 def test_a_device_that_is_left_out_takes_no_part_in_a_proxy_that_follows_it(

@@ -17,7 +17,7 @@ from statsnet.errors import UsageError
 from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.evaluation.verdicts import verdict
 from statsnet.reporting.html.markup import grid, html, markdown
-from statsnet.reporting.standings import COLUMNS, standings_csv, standings_report
+from statsnet.reporting.standings import COLUMNS, _by_result, standings_csv, standings_report
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import ProcessPower, Timing
@@ -151,6 +151,11 @@ def test_a_weakness_of_one_result_is_said_once() -> None:
     said = capture.get()
     assert [said.count(f"{name}: 2 of 2 processes were not stable") for name in "abc"] == [1, 1, 1]
     assert said.count("were not stable") == 3
+
+
+def test_a_weakness_of_a_member_is_said_once() -> None:
+    texts = ["a, cv/x,: drifts", "a, cv/x,: drifts"]
+    assert _by_result([("b", texts), ("c", texts)], "abc") == ["a, cv/x,: drifts"]
 
 
 def test_a_text_that_begins_like_a_name_is_not_taken_for_its_own() -> None:

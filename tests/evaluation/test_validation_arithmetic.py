@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,7 +19,7 @@ from statsnet.evaluation.factors import (
     widest_half_width,
 )
 from statsnet.evaluation.suite import SuiteMember
-from statsnet.evaluation.validate import _rows
+from statsnet.evaluation.validate import _moved, _rows
 from statsnet.proxy.private_fit import rounded_figures
 from statsnet.signatures.documents import Distances
 from statsnet.signatures.intervals import Interval
@@ -166,3 +167,25 @@ def test_a_class_that_one_round_missed_counts_as_no_share() -> None:
     assert rows["flops_per_s"].error == pytest.approx(0.2)
     assert rows["flops_per_s"].noise == pytest.approx(0.1)
     assert rows["peak_memory"].error is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "recorded", "is_known", "notes"),
+    [
+        ({}, None, True, []),
+        ({"is_rounded": True}, None, False, ["by rounded sizes or none: a"]),
+        ({"own": True}, None, False, ["by rounded sizes or none: a"]),
+        ({}, {"model": 1.0}, True, ["are predictions"]),
+    ],
+)
+def test_how_far_it_moved_needs_times_from_there(
+    changes: dict[str, Any], recorded: dict[str, float] | None, is_known: bool, notes: list[str]
+) -> None:
+    fit = SimpleNamespace(summary=SimpleNamespace(step_latency_s=0.01), recorded=recorded)
+    proxy: Any = SimpleNamespace(fit=lambda: fit)
+    processes = SimpleNamespace(processes=(outcome(0.02), outcome(0.02)))
+    result: Any = SimpleNamespace(members=[processes], proxy=processes)
+    said: list[str] = []
+    moved = _moved(proxy, [replace(suite_member("a", 1.0, 0.01), **changes)], result, said)
+    assert (moved is not None) == is_known
+    assert [text in note for text, note in zip(notes, said, strict=True)] == [True] * len(notes)

@@ -240,3 +240,12 @@ def test_the_real_look(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setenv("STATSNET_PATIENCE_S", "0.1")
     assert QuietMachine().measure(counting()) >= 1
     assert len(kept(cache)) == len(Probes.limits)
+
+
+def test_probes_are_the_same_whatever_dtype_a_model_makes_usual() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        probes = Probes()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {t.dtype for t in (probes._here, probes._there, probes._numbers, probes._results)} == {torch.float32}

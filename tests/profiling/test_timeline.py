@@ -164,6 +164,17 @@ def test_threads_nest_apart_and_what_ends_on_another_thread_is_left_out() -> Non
     assert [e.name for e in step.inside] == ["aten::exp", "aten::mm", "aten::copy_"]
 
 
+def test_kernels_that_were_launched_before_the_step_are_no_part_of_it() -> None:
+    """Such as a barrier's. One that was launched in the step stays, though the device's clock is behind."""
+    records = [
+        event("c10d::barrier", -9, -8, correlation=1), event("aten::mm", 1, 5, correlation=2),
+        event("nccl", -7, 40, device=DeviceType.CUDA, linked=1), event("gemm", -1, 9, device=DeviceType.CUDA, linked=2),
+        event("early", -5, -4, device=DeviceType.CUDA), event("late", 50, 60, device=DeviceType.CUDA),
+    ]  # fmt: skip
+    step = StepEvents.of([event(STEP_LABEL, 0, 100), *records])
+    assert [kernel.name for kernel in step.on_device] == ["gemm", "late"]
+
+
 def test_what_a_collective_does_in_a_thread_of_its_own_is_its_own() -> None:
     """Its works may overlap, and hold operators at their very ends."""
     works = [event("gloo:all_reduce", *span, thread=2, asynchronous=True) for span in ((10, 20), (15, 30), (50, 60))]

@@ -6,12 +6,15 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from clusters import tensor
 from onnx_files import helper, onnx, save, weight
 
+from statsnet.blocks import KINDS
 from statsnet.errors import UsageError
+from statsnet.profiling.replay import replay_clusters
 from statsnet.recordings import onnx_operators
 from statsnet.recordings.onnx_call import OnnxCall
 from statsnet.recordings.onnx_model import read_onnx
@@ -206,3 +209,58 @@ def test_recorded_models() -> None:
     }  # fmt: skip
     speech = read_onnx(recorded("silero_vad_16k_op15")).signature
     assert (calls(speech)["convolution"], speech.memory.parameter_count) == (6, 309_633)
+
+
+def replayed(signature: Signature) -> list[str]:
+    """The operators that cannot be run as the model calls them."""
+    failures = replay_clusters(signature.clusters, device="cpu", progress=lambda _: None).failures
+    return [op for op, _ in failures]
+
+
+def test_operators_can_be_run_again_along_the_axes_that_the_model_names(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, [2, 4, 8, 8])
+    axes = onnx.numpy_helper.from_array(np.array([2, 3]), "axes")
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["m"]),
+        helper.make_node("ReduceMax", ["x", "axes"], ["a"], keepdims=0),
+        helper.make_node("ReduceL2", ["x", "axes"], ["l"]),
+        helper.make_node("ArgMax", ["x"], ["g"], axis=1, keepdims=0),
+        helper.make_node("ReduceProd", ["m"], ["p"], keepdims=0),
+        helper.make_node("Clip", ["x"], ["c"]),
+        helper.make_node("DepthToSpace", ["x"], ["d"], blocksize=2),
+        helper.make_node("SpaceToDepth", ["d"], ["s"], blocksize=2),
+        helper.make_node("Trilu", ["x"], ["t"]),
+    ]
+    signature = read_onnx(save(tmp_path / "m.onnx", nodes, [x], [axes])).signature
+    outputs = {c.op.split(".")[1]: c.outputs[0]["shape"] for c in signature.clusters if c.outputs[0]}
+    by_name = {c.op.split(".")[1]: c for c in signature.clusters}
+    assert list(by_name["mean"].args[1:]) == [[2, 3], True] and outputs["mean"] == [2, 4, 1, 1]
+    assert list(by_name["amax"].args[1:]) == [[2, 3], False]
+    assert replayed(signature) == []
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_windows_that_keep_the_size_are_padded(auto_pad: str, tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, [1, 4, 14, 14])
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], auto_pad=auto_pad, strides=[2, 2]),
+        helper.make_node("MaxPool", ["y"], ["p"], kernel_shape=[3, 3], auto_pad=auto_pad, dilations=[1, 1]),
+        helper.make_node("AveragePool", ["p"], ["a"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+        helper.make_node("ConvTranspose", ["a", "v"], ["t"], auto_pad=auto_pad, strides=[2, 2]),
+    ]  # fmt: skip
+    found = read_onnx(save(tmp_path / "m.onnx", nodes, [x], [weight("w", 8, 4, 3, 3), weight("v", 8, 4, 3, 3)]))
+    first, second = (c for c in found.signature.clusters if c.op == "aten.convolution.default")
+    assert list(first.args[4]) == [1, 1] and first.outputs[0]["shape"] == [1, 8, 7, 7]
+    assert second.outputs[0]["shape"] == [1, 4, 8, 8]
+    assert replayed(found.signature) == []
+    for cluster in found.signature.clusters:
+        if "pool" in cluster.op:
+            assert KINDS["pool"].from_motif([cluster]) is not None
+
+
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_can_be_run_again(op: str, gates: int, tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, [5, 2, 8])
+    node = helper.make_node(op, ["x", "w", "r", "b"], ["y"], hidden_size=4, direction="bidirectional")
+    weights = [weight("w", 2, 4 * gates, 8), weight("r", 2, 4 * gates, 4), weight("b", 2, 8 * gates)]
+    assert replayed(read_onnx(save(tmp_path / "m.onnx", [node], [x], weights)).signature) == []

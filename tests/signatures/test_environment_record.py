@@ -221,3 +221,24 @@ def test_a_device_is_made_the_current_one(
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
     assert select(device) == kind
     assert chosen == current
+
+
+def test_what_torch_refuses_to_tell_is_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `torch.backends.fp32_precision` was set."""
+
+    def refuse() -> str:
+        raise RuntimeError("PyTorch is checking whether allow_tf32 is a mix of the legacy and new APIs")
+
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
+    assert describe()["settings"]["float32_matmul_precision"] == "other"
+
+
+def test_processors_of_arm_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_part(part: str) -> str:
+        fields = ("processor", "0"), ("CPU implementer", "0x41"), ("CPU part", part), ("CPU revision", "1")
+        text = "".join(f"{key}\t: {value}\n" for key, value in fields)
+        monkeypatch.setattr(record_module, "file_text", lambda path: text if path == "/proc/cpuinfo" else "")
+        return str(record_module.describe_machine()["cpu_model"])
+
+    assert of_part("0xd0c") != of_part("0xd40")
+    assert of_part("0xd0c").endswith("implementer 0x41 part 0xd0c revision 1")

@@ -265,4 +265,16 @@ def test_why_a_member_was_not_profiled_is_told(
         _mix, replayed = with_setup(bench, note=said.append).measure_members(mix_of(moved(profile)), SPEED)
         assert set(replayed) == {"m0"}
         (note,) = said
-        assert note.startswith("m0 was not profiled here: ") and reason in note
+        assert note.startswith("m0 was not profiled, so its operators are replayed: ") and reason in note
+
+
+def test_a_replay_that_lacked_memory_is_not_used_later(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = mix_of(replace(moved(profile), workload=None))
+    replayed = answers(profile)(ReplayOperators(signature=profile, device="cpu"))
+    outcomes = [replace(replayed, lacked_memory=lacked) for lacked in (False, True)]
+    tasks = play(monkeypatch, benches, lambda _: outcomes.pop())
+    for made in (1, 2, 2):
+        bench.measure_members(unknown, SPEED)
+        assert len(tasks) == made

@@ -51,7 +51,7 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
         try:
             operator, dims, variant = dims_of(record["op"], record["dims"])
             direction = DIRECTIONS[record["direction"]]
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, OverflowError):
             tally.drop(path, "the dims or the direction are not understood")
             continue
         if operator in ("rnn", "lstm", "gru") and record["suite"] != "train":

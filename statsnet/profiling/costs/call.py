@@ -59,7 +59,7 @@ Argument = TensorSpec | tuple["TensorSpec | None", ...] | Any
 
 _INTO = (
     ".out", "_out", ".values", ".values_stable", ".dim_values", ".dim_max", ".dim_min", ".grad_input", ".output",
-    ".eigenvalues", ".X",
+    ".eigenvalues", ".eigvals", ".X", ".U", ".Q", ".L", ".out_mode", ".result", ".inverse",
 )  # fmt: skip
 """Ends of operators whose last arguments are where the results go."""
 

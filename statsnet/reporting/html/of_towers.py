@@ -46,10 +46,10 @@ def towers_picture(spec: ProxySpec, fit: Fit | None) -> Picture:
 
 
 def _where(spec: ProxySpec, fit: Fit | None) -> str:
-    """Where the shares are from; nothing of a proxy for simulators, which has none."""
-    if spec.simulation is not None:
+    """Where the shares are from; nothing of a proxy for simulators, which has none, or if that is not known."""
+    if spec.simulation is not None or fit is None:
         return ""
-    how = "Predicted for" if fit is not None and fit.recorded else "Measured on"
+    how = "Predicted for" if fit.recorded else "Measured on"
     return f" {how} {environment_line(spec.reference_environment)}."
 
 
