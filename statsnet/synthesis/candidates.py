@@ -246,7 +246,8 @@ def _sizes(source: Source, share: float, sizes: tuple[float, ...], room: StepRoo
     if original is not None and original.time_s <= room.longest_s(source.kind):
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
         is_usual = sizes == room.usual_sizes(source.kind, share)
-        chosen = [*(c for c in chosen if c is not nearest or not is_usual), original]
+        others = [c for c in chosen if c is not nearest]  # none where all sizes are too large for the motif
+        chosen = [*(others if is_usual and others else chosen), original]
     return list({c.key: c for c in chosen}.values())
 
 

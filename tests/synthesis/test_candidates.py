@@ -45,6 +45,12 @@ def test_a_motif_of_its_own_size_is_a_candidate_where_it_fits(target: Target, bu
     assert {c.config["rows"] for c in originals} == ({64} if fits else set())
 
 
+def test_short_motifs_are_joined_into_larger_blocks(target: Target) -> None:
+    """A product of 1.5 ms, in a step of 20 s: even 16 of it are short."""
+    blocks = candidates(target, budget_s=20.0)
+    assert max(c.scale for c in blocks if c.kind == "linear") == 16
+
+
 def test_the_limit_is_kept(target: Target) -> None:
     assert len(candidates(target, budget_s=0.001, limit=3)) == 3
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from synthesis_builders import measured, small_signature, tensor
+from synthesis_builders import measured, mix_of, small_signature, tensor
 from torch import nn
 
 from statsnet.blocks import KINDS
@@ -15,7 +15,7 @@ from statsnet.measure.network_file import written
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Motif, Skew
-from statsnet.signatures.target import Target, target_of
+from statsnet.signatures.target import Target, target_of, target_of_mix
 from statsnet.signatures.target_cluster import TargetMotif
 from statsnet.synthesis.budget import SHORTEST_STEP_S, budget_of
 from statsnet.synthesis.candidates import LARGER, LARGEST_SHARE, SIZES, StepRoom, candidates
@@ -59,6 +59,20 @@ def test_an_optimizers_operators_on_one_parameter_are_one_source() -> None:
     (source,) = of_parameters(target(stepped("aten.lerp_.Scalar", 64, 256), stepped("aten.sqrt.default", 64, 256)))
     assert source.config == {"shape": (64, 256)}
     assert source.optimizer == "adam"
+    assert source.time_s == pytest.approx(0.002)
+    assert source.share == pytest.approx(0.2)
+
+
+def test_a_parameter_that_several_members_have_takes_its_time_once() -> None:
+    """Else the block for it would come out as many times too small."""
+    clusters = (stepped("aten.lerp_.Scalar", 64, 256), stepped("aten.sqrt.default", 64, 256))
+    measurement = measured((0.001,) * 2, ("k",) * 2)
+    signatures = [
+        small_signature(mode="training", clusters=clusters, measurements=(measurement,), motifs=(), optimizer="adam",
+                        batch=batch)
+        for batch in (1, 2, 3)
+    ]  # fmt: skip
+    (source,) = of_parameters(target_of_mix(mix_of(*signatures)))
     assert source.time_s == pytest.approx(0.002)
     assert source.share == pytest.approx(0.2)
 
