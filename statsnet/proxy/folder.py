@@ -65,7 +65,8 @@ def open_proxy(folder: str | Path, *, trust: bool = False) -> ProxyFolder:
     if found == generated:
         return ProxyFolder(path=path, spec=spec, source=found, network_folder=path)
     if trust:
-        note = f"--trust: the proxy's {file.name} is not what spec.json describes; it runs as its writer's program"
+        what = f"the proxy's {file.name} is not what spec.json describes"
+        note = f"--trust: {what}; it runs as a program of whoever wrote it"
         return ProxyFolder(path=path, spec=spec, source=found, is_generated=False, note=note, network_folder=path)
     note = (
         f"the proxy's {file.name} is not what spec.json describes, so it is not run: the network is generated from "

@@ -171,7 +171,7 @@ def test_kernels_that_were_launched_before_the_step_are_no_part_of_it() -> None:
         event("nccl", -7, 40, device=DeviceType.CUDA, linked=1), event("gemm", -1, 9, device=DeviceType.CUDA, linked=2),
         event("early", -5, -4, device=DeviceType.CUDA), event("late", 50, 60, device=DeviceType.CUDA),
     ]  # fmt: skip
-    step = StepEvents.of([event(STEP_LABEL, 0, 100), *records])
+    step = StepEvents.of([event(STEP_LABEL, 0, 100, correlation=9), *records])
     assert [kernel.name for kernel in step.on_device] == ["gemm", "late"]
 
 
