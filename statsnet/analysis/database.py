@@ -90,7 +90,7 @@ def measured_signatures(
         raise UsageError(
             f"no {mode} profile of {shown} was measured",
             cause=f"those of '{chosen}' hold counts alone",
-            hint="profile on a CPU or a GPU, or compare counts: statsnet characterize --help",
+            hint="profile these workloads on a CPU or a GPU",
         )
     return chosen, named
 

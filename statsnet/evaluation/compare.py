@@ -28,7 +28,8 @@ SAME_SHARE = 0.02
 """Two results are compared speed by speed if both have two, and the shares of their slow steps differ by no more."""
 
 REFERENCES_DIFFER = 0.1
-"""Of one member, by its work in two digits."""
+"""In two results of one suite, a member's reference time may differ by this share: where sizes are rounded, it goes by
+work that was counted to two digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,8 @@ def _moved(proxy: ProxyFolder, members: Sequence[SuiteMember], result: Result, n
         return None
     if unknown := [m.name for m in members if m.is_rounded or (m.own and m.signature is None)]:
         named = ", ".join(unknown)
-        notes.append(f"how long these took where the proxy was made is not known, by rounded sizes or none: {named}")
+        why = "because their signatures have rounded sizes or were not found"
+        notes.append(f"how long these took where the proxy was made is not known, {why}: {named}")
         return None
     if fit.recorded:
         notes.append("the times where the proxy was made are predictions, by the record of that device")

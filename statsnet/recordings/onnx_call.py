@@ -23,6 +23,11 @@ class OnnxCall:
     def input(self, index: int) -> Tensor:
         return self.inputs[index] if index < len(self.inputs) else None
 
+    def shapes(self) -> tuple[list[int], list[int]] | None:
+        """Of the first input and of the first output; None if one of them is not known."""
+        read, written = self.input(0), self.outputs[0] if self.outputs else None
+        return (read["shape"], written["shape"]) if read and written else None
+
     def rank(self) -> int:
         first = self.input(0)
         return len(first["shape"]) if first else 0

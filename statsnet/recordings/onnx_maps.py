@@ -18,10 +18,10 @@ def spatial(call: OnnxCall, name: str) -> list[int]:
 
 def _sizes(call: OnnxCall) -> tuple[list[int], list[int]] | None:
     """Of the map that is read and of the one that is written; None if they are not known."""
-    read, written = call.input(0), call.outputs[0] if call.outputs else None
-    if read is None or written is None or len(read["shape"]) != len(written["shape"]):
+    shapes = call.shapes()
+    if shapes is None or len(shapes[0]) != len(shapes[1]):
         return None
-    return read["shape"][2:], written["shape"][2:]
+    return shapes[0][2:], shapes[1][2:]
 
 
 def _extents(call: OnnxCall, kernel: list[int]) -> list[int]:

@@ -14,7 +14,6 @@ from statsnet.recordings.onnx_products import attention, einsum, gemm, matmul, r
 from statsnet.recordings.onnx_reductions import REDUCTIONS
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
-MOST_SPATIAL_AXES = 3
 _NOTHING = frozenset({"Constant", "Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan", "SequenceEmpty"})
 _VIEWS = {"Reshape": "view", "Flatten": "view", "Squeeze": "view", "Unsqueeze": "view", "Identity": "alias",
           "Transpose": "permute", "Split": "split_with_sizes", "Expand": "expand",
@@ -72,10 +71,12 @@ def _scatter(call: OnnxCall) -> list[Translated]:
 
 
 def _clip(call: OnnxCall) -> list[Translated]:
-    """Between numbers that the file may hold elsewhere: any do, as far as time goes."""
-    has = [call.input(place) is not None or name in call.attributes for place, name in ((1, "min"), (2, "max"))]
-    low, high = (0.0 if has[0] or not has[1] else None, 6.0 if has[1] else None)
-    return [("aten.clamp.default", [call.input(0), low, high])]
+    """The bounds may stand elsewhere in the file. For how long it takes, any will do."""
+    has_low, has_high = (
+        call.input(place) is not None or name in call.attributes for place, name in ((1, "min"), (2, "max"))
+    )
+    low = None if has_high and not has_low else 0.0  # ATen wants one of them
+    return [("aten.clamp.default", [call.input(0), low, 6.0 if has_high else None])]
 
 
 def _pad(call: OnnxCall) -> list[Translated]:
@@ -90,10 +91,8 @@ def _tile(call: OnnxCall) -> list[Translated]:
 
 def _before_and_after(call: OnnxCall) -> list[tuple[int, int]]:
     """The sizes of each axis in the first input and in the result; none if they are not known."""
-    read, written = call.input(0), call.outputs[0] if call.outputs else None
-    if read is None or written is None or len(read["shape"]) != len(written["shape"]):
-        return []
-    return list(zip(read["shape"], written["shape"], strict=True))
+    shapes = call.shapes()
+    return list(zip(*shapes, strict=True)) if shapes and len(shapes[0]) == len(shapes[1]) else []
 
 
 def _cumulated(call: OnnxCall) -> list[Translated]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from statsnet.recordings.onnx_call import OnnxCall, Translated
 
@@ -49,10 +48,10 @@ def _axes(call: OnnxCall) -> list[int] | None:
     """None if they are not known: then ATen reduces all."""
     if given := call.attributes.get("axes"):
         return [int(axis) for axis in given]
-    read, written = call.input(0), call.outputs[0] if call.outputs else None
-    if read is None or written is None:
+    shapes = call.shapes()
+    if shapes is None:
         return None
-    sizes, left = read["shape"], list(written["shape"])
+    sizes, left = shapes[0], list(shapes[1])
     if _keeps(call):  # an axis of one stays as long as it was
         smaller = [axis for axis, (n, m) in enumerate(zip(sizes, left, strict=False)) if n != m]
         return smaller or [axis for axis, n in enumerate(sizes) if n == 1][-1:] or None
@@ -65,7 +64,7 @@ def _axes(call: OnnxCall) -> list[int] | None:
     return axes
 
 
-REDUCTIONS: dict[str, Callable[[OnnxCall], Any]] = {
+REDUCTIONS: dict[str, Callable[[OnnxCall], list[Translated]]] = {
     **dict.fromkeys(_ALONG_AXES, _along_axes), **dict.fromkeys(_NORMS, _norm), "LpNormalization": _lp,
     "ReduceProd": _product, "ArgMax": _extreme, "ArgMin": _extreme,
 }  # fmt: skip

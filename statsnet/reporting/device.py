@@ -65,7 +65,7 @@ def _measured_report(device: RecordedDevice, model: KernelModel) -> Report:
 
 
 def _rate(rate: float, unit: str) -> str:
-    """Nothing was known to compute."""
+    """It is infinite where a record holds no operator that computes."""
     return format_quantity(rate, unit) if math.isfinite(rate) else f"no {unit} known"
 
 

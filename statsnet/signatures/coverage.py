@@ -77,14 +77,15 @@ def bars_warning(fit: Fit) -> str | None:
         return None
     ways = []
     if any(each.is_rate for each in missed) and not fit.recorded:
-        ways.append("make it again on an idle machine with --fresh")
+        ways.append("on an idle machine with --fresh")
     if longer := _longer_step(fit):
-        ways.append(f"give it a longer step with {longer}")
+        ways.append(f"with {longer}, for a longer step")
     if fit.effort != "thorough" and not fit.recorded:
-        ways.append("measure more with --effort thorough")
-    names = " and ".join(filter(None, (", ".join(m.name for m in missed[:-1]), missed[-1].name)))
-    said = f"The fit misses its {'bar' if len(missed) == 1 else 'bars'} of {names}."
-    return f"{said} What may help, in this order (statsnet synthesize): {', '.join(ways)}." if ways else said
+        ways.append("with --effort thorough, which measures more")
+    *first, last = (each.name for each in missed)
+    names = f"{', '.join(first)} and {last}" if first else last
+    said = f"The fit misses its {'bars' if first else 'bar'} for {names}."
+    return f"{said} Try statsnet synthesize again: {'; then '.join(ways)}." if ways else said
 
 
 def _longer_step(fit: Fit) -> str | None:

@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """As a block of a network."""
+        """That of its block in a network."""
         return self.placed.key
 
     @property

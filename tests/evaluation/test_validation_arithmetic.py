@@ -173,8 +173,8 @@ def test_a_class_that_one_round_missed_counts_as_no_share() -> None:
     ("changes", "recorded", "is_known", "notes"),
     [
         ({}, None, True, []),
-        ({"is_rounded": True}, None, False, ["by rounded sizes or none: a"]),
-        ({"own": True}, None, False, ["by rounded sizes or none: a"]),
+        ({"is_rounded": True}, None, False, ["rounded sizes or were not found: a"]),
+        ({"own": True}, None, False, ["rounded sizes or were not found: a"]),
         ({}, {"model": 1.0}, True, ["are predictions"]),
     ],
 )

@@ -78,9 +78,9 @@ def test_a_budget_that_would_do(
     [
         (None, None, None, None, None),
         (0.03, 0.05, -0.05, 0.05, None),
-        (0.031, 0.05, -0.05, 0.05, "its bar of categories."),
-        (0.01, 0.02, -0.06, 0.03, "its bar of FLOP/s."),
-        (0.01, 0.06, 0.06, -0.07, "its bars of kernel classes, FLOP/s and bytes/s."),
+        (0.031, 0.05, -0.05, 0.05, "its bar for categories."),
+        (0.01, 0.02, -0.06, 0.03, "its bar for FLOP/s."),
+        (0.01, 0.06, 0.06, -0.07, "its bars for kernel classes, FLOP/s and bytes/s."),
     ],
 )
 def test_bars_that_are_missed_are_named(
