@@ -3,7 +3,7 @@
 What every kind has, and must do
     base, conformance
 Products
-    linear, matmul, conv, conv_chain, deconv, attention, recurrent
+    linear, matmul, conv, convolution_library, conv_chain, deconv, attention, recurrent
 One pass over the elements
     pointwise, normalization, softmax, pooling, resample
 Looked up and moved
@@ -12,7 +12,7 @@ An optimizer's work alone
     parameters
 Any pure operator of ATen
     operator, operator_schema, operator_reading, operator_call, operator_sizes, operator_trial, operator_values,
-    operator_source, operator_spelling
+    operator_source, operator_spelling, convolution_gradients
 Beside the kinds: what processes exchange
     collective
 """

@@ -19,6 +19,7 @@ from statsnet.blocks.base import (
     resized_map,
     side_input,
 )
+from statsnet.blocks.convolution_library import library
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec, is_tensor
@@ -191,12 +192,23 @@ large kernel on one thread (`scratchpad_limit_by_tensor_sizes` in oneDNN's src/c
 
 
 def same_library(config: Config, changed: Config | None) -> Config | None:
-    """`changed`; None if only it falls back to the reference implementation, or if only its windows reach over both
-    edges of a map. Such windows are other work, and in oneDNN 3.12 their backward pass corrupts memory (41 × 11
-    over 20 rows)."""
+    """`changed`; None if torch has another library run it, as it does with few small maps, if only it falls back to
+    the reference implementation, or if only its windows reach over both edges of a map. Such windows are other work,
+    and in oneDNN 3.12 their backward pass corrupts memory (41 × 11 over 20 rows)."""
     if changed is None or (_windows_share(changed) > IM2COL_LIMIT >= _windows_share(config)):
         return None
-    return None if _overhangs(changed) and not _overhangs(config) else changed
+    if _overhangs(changed) and not _overhangs(config):
+        return None
+    return changed if _library(changed) == _library(config) else None
+
+
+def _library(config: Config) -> str:
+    """What torch would have run it."""
+    axes, groups = len(config["size"]), config.get("groups", 1)
+    x = config["batch"], config["channels"], *config["size"]
+    weight = config["filters"], config["channels"] // groups, *config["kernel"]
+    dilation = config.get("dilation") or (1,) * axes
+    return library(x, weight, (config["stride"], config["padding"], dilation, False, (0,) * axes), groups)
 
 
 def _overhangs(config: Config) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from statsnet.blocks import convolution_gradients
 from statsnet.blocks.base import Config, halved
 from statsnet.blocks.operator_call import Form, Operand, contiguous_strides, name_of, operands_of
 from statsnet.blocks.operator_source import argument_names
@@ -125,10 +126,11 @@ def _resized_factory(config: Config, factor: float) -> Config | None:
 
 def narrowed(config: Config, divisor: int) -> Config | None:
     """The operator with the longest axes of its other operands divided, as the weight of a product; None if it has
-    none that matters. Not a convolution's gradients: their channels and maps depend on each other; nor a whole layer,
-    whose weights do."""
+    none that matters. Not a whole layer: the sizes of its weights depend on each other."""
     operands, base = operands_of(config), base_name(name_of(config))
-    if len(operands) < 2 or base in WHOLE_LAYERS | QUANTIZED_LAYERS or base == "convolution_backward":
+    if base == convolution_gradients.NAME:
+        return convolution_gradients.narrowed(config, divisor)
+    if len(operands) < 2 or base in WHOLE_LAYERS | QUANTIZED_LAYERS:
         return None
     largest = max(range(1, len(operands)), key=lambda i: operands[i].numel)
     if operands[largest].numel < operands[0].numel / 4:
@@ -146,14 +148,14 @@ def narrowed(config: Config, divisor: int) -> Config | None:
 def _in_turn(config: Config, rank: int) -> list[int]:
     """The axes of the input, the safest to change first."""
     base = base_name(name_of(config))
-    if base == "convolution_backward":
-        return [0]  # the sizes of its maps depend on each other, and are not checked without values
     if base in WHOLE_LAYERS:
         return [0, 1]
     if base in QUANTIZED_LAYERS:  # shorter sequences: their number is in the states, too
         names = [a.name for a in overload(name_of(config))._schema.arguments]
         is_known = "batch_first" in names  # of packed sequences, lengths stand in another operand
         return [int(config["arguments"][names.index("batch_first")] == ("number", True))] if is_known else []
+    if base == convolution_gradients.NAME:
+        return [0, *range(2, rank)]
     return [0, *range(2, rank), *range(1, min(rank, 2))] if base.startswith("conv") else list(range(rank))
 
 
@@ -161,6 +163,8 @@ def _changed(config: Config, place: Place, length: int) -> Config | None:
     """The operator with another length of one operand's axis, and of all that must change with it."""
     operands = operands_of(config)
     old = operands[place[0]].shape[place[1]]
+    if base_name(name_of(config)) == convolution_gradients.NAME:
+        return convolution_gradients.with_map(config, place[1], length)
     before = result_shapes(config)
     for places in _hypotheses(config, operands, place):
         made = (_with(config, operands, places, old, length, numbers) for numbers in ("front", "back", ""))

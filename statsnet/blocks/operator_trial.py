@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from statsnet.blocks import convolution_gradients
 from statsnet.blocks.base import Config
 from statsnet.blocks.operator_call import OF_SPARSE, name_of, operands_of, torch_arguments
 from statsnet.blocks.operator_source import operand_sources
@@ -41,6 +42,8 @@ def surely_runs(config: Config) -> bool:
 def _surely_runs(key: tuple[Any, ...]) -> bool:
     config = _config(key)
     base = base_name(name_of(config))
+    if base == convolution_gradients.NAME:
+        return _elements(config) <= LARGEST_SURE and convolution_gradients.fit(config)
     # Without values, torch takes grouped products of bfloat16 alone, nothing is found, and nothing quantised.
     finds = any(o.found is not None for o in operands_of(config)) or is_quantized(config)
     results = () if finds or base in ENDS else _result_shapes(key)

@@ -81,9 +81,11 @@ operators of a class at one rate takes time by their FLOPs or bytes, however lon
 suite's products reach a half to all of a core's FLOP/s; if the library may only use shorter vectors, this difference
 goes. The same holds for convolutions of one kernel class: each window and stride has a rate of its own."""
 
-MOST_FASTER = 4.0
+MOST_FASTER = 2.0
 """A row of AMOUNTS counts FLOPs and bytes for at most this many times the time that they took. What is beyond, the
-target's calls spent on something else: of an addition of two numbers, nearly all is the call."""
+target's calls spent on something else: of an addition of two numbers, nearly all is the call; and where a mask left
+numbers near minus infinity, MKL takes their exponential one by one. Then a class's time matters more than its amounts.
+"""
 
 
 LAST_BIN = str(HIGHEST_INTENSITY_BIN - 1)

@@ -23,7 +23,7 @@ from statsnet.synthesis.expected_time import FIRST_NETWORK_S
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of
+from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of, too_coarse
 
 LARGEST_COUNT = 96
 """Uses of one block in a step that is no longer than the suite's. In a longer one there may be more, in proportion."""
@@ -215,6 +215,8 @@ class _Survey:
         missing = not_served(self.target.kernel_class_shares, best.costs.loads() if best else [])
         if best and self.bench.setup.elsewhere is None:
             missing = {**short_of(best.lacking, best.rows.keys), **missing}
+        if best and not self.bench.setup.own_sizes:
+            missing |= too_coarse(self.target.kernel_class_shares, best.costs.loads(), self.budget_s)
         self.measured += measured_alone(self.target, missing, self.budget_s, self.bench, self.speed)
 
     def _costs(self, measured: MeasuredBlocks) -> BlockCosts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 
@@ -27,6 +28,10 @@ else no number of such blocks would bring the class's time without much of somet
 
 SHORT = 4e-3
 """Nor can blocks stand for a class if this share of the time in it is lacking in their network."""
+
+LEAST_ROUNDED, LEAST_COARSE = 1 / 2, 1e-3
+"""Nor those of which a single one brings more than this share of the class's time, and more than SHORT of the step: the
+program counts in whole blocks. This holds for classes of at least the second share of the target's time."""
 
 LEAST_SHARE = 3e-4
 """Kernel classes with a smaller share of the target's time get no block of their own."""
@@ -65,6 +70,25 @@ def not_served(shares: Mapping[str, float], loads: Iterable[StepLoad]) -> dict[s
         for name, share in of_load.items():
             most[name] = max(most[name], share)
     return {name: share for name, share in shares.items() if not most[name] or most[name] < min(MAIN, share)}
+
+
+def too_coarse(shares: Mapping[str, float], loads: Iterable[StepLoad], budget_s: float) -> dict[str, float]:
+    """The kernel classes of which every block brings too much at once, and their shares of the target's operator time.
+    None of a share so small that a whole block more or less is no matter; no look-ups, see `short_of`."""
+    least_s: dict[str, float] = defaultdict(lambda: math.inf)
+    for load in loads:
+        of_load_s: dict[str, float] = defaultdict(float)
+        for group in load.groups:
+            of_load_s[group.kernel_class] += group.time_s
+        for name, time_s in of_load_s.items():
+            least_s[name] = min(least_s[name], time_s)
+    return {
+        name: share
+        for name, share in shares.items()
+        if share >= LEAST_COARSE
+        and least_s[name] > max(LEAST_ROUNDED * share, SHORT) * budget_s
+        and name.partition("|")[0] not in LOOK_UPS
+    }
 
 
 def short_of(lacking: np.ndarray, keys: Sequence[tuple[str, str]]) -> dict[str, float]:

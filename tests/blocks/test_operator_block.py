@@ -18,21 +18,14 @@ from statsnet.blocks.operator import Operator, OperatorKind, spread
 from statsnet.blocks.operator_call import encoded_arguments, operands_of
 from statsnet.blocks.operator_schema import runnable
 from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.signatures.categories import categorize, is_metadata
+from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.kernel_class import kernel_class
-from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+from tests.support.operator_calls import cluster_of
 
 KIND = OperatorKind()
 EVERY = 6
 """One of so many kinds of operators of torch's own list is tried in the test suite; change it to 1 to try all."""
-
-
-def cluster_of(call: OpCall) -> Cluster:
-    return Cluster(
-        op=call.op, phase="forward", category=categorize(call.op, "forward"), calls=1.0, args=tuple(call.args),
-        outputs=tuple(call.outputs),
-    )  # fmt: skip
 
 
 def calls_in(function: Callable[[], Any]) -> list[OpCall]:
@@ -363,15 +356,6 @@ def test_variances_are_positive_so_that_results_are_numbers() -> None:
     _, config = rebuilt(lambda: F.batch_norm(torch.randn(64, 16, 6, 6), *statistics, torch.ones(16), torch.ones(16)))
     block: Any = KIND.build(config)
     assert bool(block(block.operands[0]).isfinite().all())
-
-
-def test_a_convolutions_gradients_are_not_narrowed() -> None:
-    """Maps and kernels would no longer fit each other, and nothing checks that without values."""
-    layer = torch.nn.Conv2d(64, 64, 7, padding=3, groups=64)
-    calls = calls_in(lambda: layer(torch.randn(2, 64, 12, 12).requires_grad_()).sum().backward())
-    (call,) = [c for c in calls if c.op == "aten.convolution_backward.default"]
-    config = KIND.of_call(cluster_of(call), "float32")
-    assert config is not None and KIND.narrowed(config, 2) is None
 
 
 GROUPED: dict[str, tuple[tuple[int, ...], tuple[int, ...], int]] = {

@@ -19,7 +19,7 @@ from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.loads import OperatorGroup, StepLoad
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.nearest_blocks import nearest_classes
-from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of
+from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of, too_coarse
 from statsnet.synthesis.sources import Source
 from statsnet.synthesis.tasks import MeasureBlocks
 
@@ -35,6 +35,7 @@ OPAQUE = cluster("aten.bernoulli.default", "activation", (tensor(64, 512),), ten
 CLASSES = {
     "mm": "gemm|mkl:sgemm|float32|nt", "relu": "relu|aten|float32|contiguous", "tanh": "tanh|aten|float32|strided",
     "tanh_backward": "tanh_backward|aten|float32|expanded", "bernoulli": "bernoulli|aten|float32|contiguous",
+    "embedding": "embedding|aten|float32|contiguous",
 }  # fmt: skip
 
 
@@ -70,6 +71,28 @@ def test_what_a_block_can_stand_for(loads: list[StepLoad], missing: set[str]) ->
     assert not_served(shares, loads).keys() == {CLASSES[name] for name in missing}
 
 
+@pytest.mark.parametrize(
+    ("shares", "seconds", "coarse"),
+    [
+        ({"tanh": 0.04}, [0.07], True),  # one is too much, none is too little
+        ({"tanh": 0.04}, [0.07, 0.019], False),
+        ({"tanh": 0.04}, [0.021], True),
+        ({"tanh": 0.002}, [0.0039], False),  # what one brings is little in the step
+        ({"tanh": 0.002}, [0.0041], True),
+        ({"tanh": 0.0009}, [0.07], False),  # and so is what is asked for
+        ({"tanh": 0.04}, [], True),
+        ({"embedding": 0.04}, [0.07], False),  # each would hold a table of its own
+    ],
+)
+def test_a_class_of_which_the_smallest_block_brings_too_much(
+    shares: dict[str, float], seconds: list[float], coarse: bool
+) -> None:
+    (name,) = shares
+    of_class = {CLASSES[name]: share for name, share in shares.items()}
+    found = too_coarse(of_class, [load(**{name: time_s}) for time_s in seconds], budget_s=1.0)
+    assert found == (of_class if coarse else {})
+
+
 def lacking(*names: str) -> dict[str, float]:
     return {CLASSES[name]: 0.3 for name in names}
 
@@ -88,7 +111,7 @@ def test_a_class_that_blocks_only_have_beside_much_else_is_lacking() -> None:
     assert short_of(left(program), keys) == pytest.approx({CLASSES["tanh"]: 0.05})
     enough = replace(program, matrix=np.hstack([matrix, [[0.1], [0.0]]]), upper=np.array([5, 5, 5]))
     assert short_of(left(enough), keys) == {}
-    looked_up = [("kernel_class", "embedding|aten|float32|contiguous"), keys[1]]
+    looked_up = [("kernel_class", CLASSES["embedding"]), keys[1]]
     assert short_of(left(program), looked_up) == {}, "each would hold a table of its own"
 
 

@@ -1,0 +1,121 @@
+"""A convolution's gradients as a block: in every size, the operands are those of a convolution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from statsnet.blocks import convolution_gradients
+from statsnet.blocks.base import Config
+from statsnet.blocks.conv import ConvKind
+from statsnet.blocks.operator_call import operands_of
+from tests.support.operator_calls import KIND, call_of, config_of
+
+LAYERS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "plain": (nn.Conv2d(64, 96, 3, padding=1), (2, 64, 24, 20)),
+    "strided": (nn.Conv2d(32, 64, 3, stride=2, padding=1, bias=False), (1, 32, 57, 57)),
+    "dilated": (nn.Conv1d(48, 48, 5, dilation=2), (3, 48, 70)),
+    "solid": (nn.Conv3d(32, 64, 3, stride=2, padding=1), (2, 32, 12, 24, 24)),
+    "depthwise": (nn.Conv2d(64, 64, 7, padding=3, groups=64), (2, 64, 12, 12)),
+    "grouped": (nn.Conv2d(64, 32, 3, groups=4), (2, 64, 20, 20)),
+    "transposed": (nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1), (2, 64, 10, 18)),
+    "transposed, grouped": (nn.ConvTranspose2d(64, 32, 4, 2, 1, output_padding=1, groups=2), (2, 64, 10, 18)),
+}
+
+
+def of_layer(name: str) -> Config:
+    layer, shape = LAYERS[name]
+    step = lambda: layer(torch.randn(shape).requires_grad_()).square().sum().backward()  # noqa: E731
+    return config_of(call_of(step, "aten.convolution_backward.default"))
+
+
+def work(config: Config) -> int:
+    """Multiplications of one gradient."""
+    gradient, x, weight = operands_of(config)
+    moved = x if config["arguments"][convolution_gradients.TRANSPOSED][1] else gradient
+    return moved.numel // moved.shape[1] * weight.numel
+
+
+def runs(config: Config) -> list[torch.Tensor]:
+    """Its results, of the sizes of what they are the gradients of."""
+    _, x, weight = operands_of(config)
+    block: Any = KIND.build(config)
+    results = torch.ops.aten.convolution_backward(*block_arguments(config, block.operands))
+    assert [r.shape for r in results[:2]] == [x.shape, weight.shape]
+    return [r for r in results if r is not None]
+
+
+def block_arguments(config: Config, operands: Any) -> list[Any]:
+    given = [e[1] if len(e) > 1 else None for e in config["arguments"]]
+    return [operands[0], operands[1], operands[2], *(list(g) if isinstance(g, tuple) else g for g in given[3:])]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("factor", [1 / 16, 1 / 3, 1 / 2, 3.0])
+def test_in_another_size_it_is_still_a_convolutions(name: str, factor: float) -> None:
+    config = of_layer(name)
+    assert convolution_gradients.fit(config)
+    other = KIND.resized(config, factor)
+    if other is None:
+        assert factor < 1 / 2, "half of the images or of the rows always fit"
+        return
+    assert convolution_gradients.fit(other)
+    assert factor / 1.6 < work(other) / work(config) < factor * 1.6
+    assert operands_of(other)[2] == operands_of(config)[2], "the weight stays"
+    assert all(r.isfinite().all() for r in runs(other))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_narrower_one_has_half_of_the_weights(name: str) -> None:
+    config = of_layer(name)
+    narrow = KIND.narrowed(config, 2)
+    assert narrow is not None and convolution_gradients.fit(narrow)
+    before, after = operands_of(config)[2], operands_of(narrow)[2]
+    assert before.shape[2:] == after.shape[2:]
+    assert after.numel / before.numel == pytest.approx(0.5, abs=0.2), "channels come in sixteens"
+    assert KIND.on_meta(narrow) is not None
+    runs(narrow)
+
+
+def test_fewer_images_do_not_change_the_library() -> None:
+    """A single small map is multiplied by torch itself, not by oneDNN."""
+    config = of_layer("solid")
+    batch, *_ = operands_of(config)[1].shape
+    for factor in (1 / 2, 1 / 4):
+        other = KIND.resized(config, factor)
+        assert other is not None and operands_of(other)[1].shape[0] == batch
+    layer = {"batch": 2, "channels": 32, "size": (12, 24, 24), "filters": 64, "kernel": (3, 3, 3),
+             "stride": (2, 2, 2), "padding": (1, 1, 1), "groups": 1}  # fmt: skip
+    assert ConvKind().scaled(layer, 2) is None and ConvKind().scaled(layer, 1 / 2) is not None
+
+
+def test_too_few_channels_are_not_halved() -> None:
+    config = of_layer("depthwise")
+    assert KIND.narrowed(config, 4) is not None and KIND.narrowed(config, 8) is None
+
+
+def test_operands_of_no_convolution_do_not_fit() -> None:
+    """Torch would read past their ends."""
+    config = of_layer("plain")
+    gradient, x, weight = config["operands"]
+    for operands in ((x, x, weight), (gradient, x, gradient), (gradient, (x[0], x[1][:2], ()), weight)):
+        assert not convolution_gradients.fit({**config, "operands": operands})
+
+
+@given(st.sampled_from(sorted(LAYERS)), st.floats(0.02, 20.0), st.sampled_from([1, 2, 4, 8]))
+def test_sizes_on_sizes_fit(name: str, factor: float, divisor: int) -> None:
+    config = CONFIGS[name]
+    narrow = KIND.narrowed(config, divisor) if divisor > 1 else config
+    other = None if narrow is None else KIND.scaled(narrow, factor)
+    if other is not None:
+        assert convolution_gradients.fit(other)
+        assert math.prod(operands_of(other)[0].shape) > 0
+
+
+CONFIGS = {name: of_layer(name) for name in LAYERS}
