@@ -19,7 +19,7 @@ from statsnet.blocks.base import (
     resized_map,
     side_input,
 )
-from statsnet.blocks.convolution_library import library
+from statsnet.blocks.convolution_library import Window, library
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec, is_tensor
@@ -164,12 +164,16 @@ class ConvKind(BlockKind):
         In this order a map's rows and each product's depth, and so the kernel, stay the same as long as possible."""
         (height, *rest), factor = config["size"], divisor
         least = max(SMALLEST_MAP, _extents(config)[0])
+        narrow = config
         while factor > 1 and len(rest) == 1 and height // 2 >= least:
-            height, factor = height // 2, factor // 2
-        narrow = {**config, "size": (height, *rest)}
+            height = height // 2
+            lower = same_library(config, {**config, "size": (height, *rest)})
+            if lower is None:
+                break
+            narrow, factor = lower, factor // 2
         filters, groups = config["filters"], config.get("groups", 1)
         if factor == 1:
-            return same_library(config, narrow)
+            return narrow
         if groups > 1:
             if groups != config["channels"] or filters != groups or groups < 16 * factor:
                 return None
@@ -208,7 +212,7 @@ def _library(config: Config) -> str:
     x = config["batch"], config["channels"], *config["size"]
     weight = config["filters"], config["channels"] // groups, *config["kernel"]
     dilation = config.get("dilation") or (1,) * axes
-    return library(x, weight, (config["stride"], config["padding"], dilation, False, (0,) * axes), groups)
+    return library(x, weight, Window(config["stride"], config["padding"], dilation, False, (0,) * axes), groups)
 
 
 def _overhangs(config: Config) -> bool:

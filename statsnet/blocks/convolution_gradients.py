@@ -10,7 +10,7 @@ import torch
 
 from statsnet.blocks.base import Config
 from statsnet.blocks.conv import same_library
-from statsnet.blocks.convolution_library import Window
+from statsnet.blocks.convolution_library import Window, library
 from statsnet.blocks.operator_call import Operand, contiguous_strides, operands_of
 from statsnet.signatures.strides import resized_strides
 
@@ -19,8 +19,8 @@ NAME = "convolution_backward"
 FEWEST = 16
 """Neither channels nor the innermost axis of a map become fewer than this: kernels run along them in vectors."""
 
-BIAS_SIZES, STRIDE, PADDING, DILATION, TRANSPOSED, OUTPUT_PADDING, GROUPS = range(3, 10)
-"""Places of its arguments behind the gradient, the input and the weight."""
+BIAS_SIZES, STRIDE, GROUPS = 3, 4, 9
+"""Places of its arguments behind the gradient, the input and the weight. From STRIDE on come those of a Window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +36,36 @@ def fit(config: Config) -> bool:
     """Whether its operands have the shapes of a convolution's."""
     try:
         own = _changed(config, _layer(config))
-    except ValueError:
+    except (ArithmeticError, LookupError, TypeError, ValueError):
         return False
     return own is not None and [o.shape for o in operands_of(own)] == [o.shape for o in operands_of(config)]
 
 
 def with_map(config: Config, axis: int, length: int) -> Config | None:
     """With about another length of an axis of its output, not that of the channels; None if that is other work."""
-    layer, out = _layer(config), operands_of(config)[0].shape
-    length = max(1, round(layer.shape[axis] * length / out[axis]))
-    shape = (*layer.shape[:axis], length, *layer.shape[axis + 1 :])
+    if not fit(config):
+        return None
+    layer, more = _layer(config), length - operands_of(config)[0].shape[axis]
+    if axis > 1:
+        window = _window(config)
+        stride = window.stride[axis - 2]
+        more = round(more / stride) if window.transposed else more * stride
+    shape = (*layer.shape[:axis], max(1, layer.shape[axis] + more), *layer.shape[axis + 1 :])
     return _same_work(config, _changed(config, replace(layer, shape=shape)))
 
 
 def narrowed(config: Config, divisor: int) -> Config | None:
     """With about this many times fewer weights: the larger of input and output channels is halved. Where there are
     groups, half of them go. None if there would be too few, or if that is other work."""
+    if not fit(config):
+        return None
     layer = _layer(config)
     channels, filters, groups = layer.shape[1], layer.filters, layer.groups
     while divisor > 1:
         if groups > 1:
-            kept = _half(groups) if groups == channels else groups // 2 if groups % 2 == 0 else 0
+            kept = _half(groups) if groups == channels else groups // 2 if groups % 2 == 0 and groups > 2 else 0
             channels, filters, groups = channels * kept // groups, filters * kept // groups, kept
+            kept = kept if min(channels, filters) >= FEWEST else 0
         elif channels > filters:
             kept = channels = _half(channels)
         else:
@@ -85,7 +93,7 @@ def _changed(config: Config, layer: _Layer) -> Config | None:
     gradient, x, weight = operands_of(config)
     channels, groups, arguments = layer.shape[1], layer.groups, list(config["arguments"])
     window = _window(config)
-    ends = (channels, layer.filters // groups) if window[TRANSPOSED - STRIDE] else (layer.filters, channels // groups)
+    ends = (channels, layer.filters // groups) if window.transposed else (layer.filters, channels // groups)
     weight_shape = (*ends, *weight.shape[2:])
     out = _output_shape(layer.shape, weight_shape, window, groups)
     if out is None:
@@ -108,25 +116,32 @@ def _output_shape(x: tuple[int, ...], weight: tuple[int, ...], window: Window, g
 
 
 def _window(config: Config) -> Window:
-    values = (config["arguments"][place][1] for place in range(STRIDE, GROUPS))
-    stride, padding, dilation, transposed, output_padding = values
-    return stride, padding, dilation, bool(transposed), output_padding
+    return Window.of(config["arguments"][STRIDE:GROUPS], len(operands_of(config)[1].shape) - 2)
 
 
 def _same_work(config: Config, changed: Config | None) -> Config | None:
-    """See `same_library`."""
-    return changed if changed and same_library(_as_convolution(config), _as_convolution(changed)) else None
+    """`changed`; None if its operands have other layouts, or if it is another convolution's work (`same_library`)."""
+    if changed is None or [o.layout for o in operands_of(config)] != [o.layout for o in operands_of(changed)]:
+        return None
+    if _library(config) != _library(changed):
+        return None
+    return changed if same_library(_as_convolution(config), _as_convolution(changed)) else None
+
+
+def _library(config: Config) -> str:
+    _, x, weight = operands_of(config)
+    return library(x.shape, weight.shape, _window(config), config["arguments"][GROUPS][1])
 
 
 def _as_convolution(config: Config) -> Config:
     """The block of the convolution; a transposed one's input is the other's output."""
     gradient, x, weight = operands_of(config)
-    stride, padding, dilation, transposed, _ = _window(config)
-    read, written = (gradient, x) if transposed else (x, gradient)
+    window = _window(config)
+    read, written = (gradient, x) if window.transposed else (x, gradient)
     batch, channels, *size = read.shape
     return {
         "batch": batch, "channels": channels, "size": tuple(size), "filters": written.shape[1],
-        "kernel": weight.shape[2:], "stride": stride, "padding": padding, "dilation": dilation,
+        "kernel": weight.shape[2:], "stride": window.stride, "padding": window.padding, "dilation": window.dilation,
         "groups": config["arguments"][GROUPS][1],
     }  # fmt: skip
 

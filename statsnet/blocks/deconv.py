@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided, per_axis, resized_map
 from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind, normalized
+from statsnet.blocks.convolution_library import Window, library
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
@@ -77,7 +78,8 @@ class DeconvKind(BlockKind):
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         batch = divided(config["batch"], divisor)
-        return None if batch is None else {**config, "batch": batch}
+        changed = None if batch is None else {**config, "batch": batch}
+        return changed if changed and _library(changed) == _library(config) else None
 
     def resized(self, config: Config, factor: float) -> Config | None:
         return resized_map(config, factor)
@@ -94,3 +96,12 @@ class DeconvKind(BlockKind):
             kept[axis] //= 2
             divisor //= 2
         return {**config, **kept}
+
+
+def _library(config: Config) -> str:
+    """What torch would have run it."""
+    axes, groups = len(config["size"]), config.get("groups", 1)
+    x = config["batch"], config["channels"], *config["size"]
+    weight = config["channels"], config["filters"] // groups, *config["kernel"]
+    longer = config.get("longer") or (0,) * axes
+    return library(x, weight, Window(config["stride"], config["padding"], (1,) * axes, True, longer), groups)

@@ -4,7 +4,8 @@ No table says this for an operator. So hypotheses are tried, the most careful fi
 with it those of equal length at the same place of other operands, counted from the front, then from the back; then that
 axis alone; then all of equal length; then every operand's first axis. Numbers among the arguments that are as long
 change too. The first hypothesis counts under which the operator still runs, its results have as many axes as before,
-and all operands keep their layout.
+all operands keep their layout, and torch has the same library run a convolution. A convolution's gradients need no
+hypothesis (convolution_gradients.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from statsnet.blocks import convolution_gradients
 from statsnet.blocks.base import Config, halved
+from statsnet.blocks.convolution_library import Window, library
 from statsnet.blocks.operator_call import Form, Operand, contiguous_strides, name_of, operands_of
 from statsnet.blocks.operator_source import argument_names
 from statsnet.blocks.operator_trial import is_lax, may_run, result_shapes
@@ -174,9 +176,18 @@ def _changed(config: Config, place: Place, length: int) -> Config | None:
                 continue
             after = result_shapes(tried)
             fits = before is None or (after is not None and [len(s) for s in after] == [len(s) for s in before])
-            if fits and may_run(tried):
+            if fits and _library(tried) == _library(config) and may_run(tried):
                 return tried
     return None
+
+
+def _library(config: Config) -> str:
+    """Which library torch has run a convolution; empty for other operators."""
+    if base_name(name_of(config)) != "convolution":
+        return ""
+    x, weight, *_ = operands_of(config)
+    *window, (_, groups) = config["arguments"][3:]
+    return library(x.shape, weight.shape, Window.of(window, len(x.shape) - 2), groups)
 
 
 def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterator[frozenset[Place]]:

@@ -34,7 +34,8 @@ SAFE_BACKWARD = frozenset({"select_backward", "slice_backward", "diagonal_backwa
 
 
 def surely_runs(config: Config) -> bool:
-    """Whether it was tried with values. False for what might crash, take long, or is too large."""
+    """Whether it was tried with values, or its shapes were checked. False for what might crash, take long, or is too
+    large."""
     return _surely_runs(_key(config))
 
 

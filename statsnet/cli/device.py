@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, options, output
+from statsnet.environment import outputs
 from statsnet.errors import UsageError
 from statsnet.measure.at_hand import check_counters, require_device
 
@@ -54,7 +55,7 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
     notes: list[str] = []
     db = ProfilesDB(profiles)
     target = Path(path) if path else record_path(db, slug(measuring_environment(device)))
-    output.check_folder(target.parent)
+    outputs.check_folder(target.parent)
     with output.progress() as show:
         signature = record_device(db, device=device, count=count, counters=counters, note=notes.append, report=show)
     save_signature(target, signature)
@@ -96,7 +97,7 @@ def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str 
             found.check([device])
         target = Path(path or f"{device}.json.gz")
         json_option.check_no_input(str(target), sources)
-        output.check_folder(target.parent)
+        outputs.check_folder(target.parent)
         record = build_record(found.rows, device, keep_doubtful=keep_doubtful, report=show)
     save_record(target, record)
     output.print_notes(found.notes)

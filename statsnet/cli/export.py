@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, layers, options, output
+from statsnet.environment import outputs
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def export(
     _check_scaling(layer_mode, macs)
     budget = None if macs is None else parse_count(macs)
     path = Path(folder)
-    output.check_folder(path)
+    outputs.check_folder(path)
     check_folder(path)
     database = ProfilesDB(profiles)
     device = layers.reference_device(reference, database)

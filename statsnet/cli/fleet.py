@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from statsnet.cli import output
+from statsnet.environment import outputs
 from statsnet.errors import UsageError, did_you_mean
 from statsnet.measure.at_hand import require_device
 from statsnet.progress import Progress, Report, silent
@@ -156,4 +157,4 @@ class Where:
         if self.everywhere and self.environment is not None:
             raise UsageError("--everywhere and --environment were both given", hint="leave out one of them")
         if self.folder is not None:
-            output.check_folder(Path(self.folder))
+            outputs.check_folder(Path(self.folder))

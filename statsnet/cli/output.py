@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from statsnet.environment.temporary import temporary_folder
-from statsnet.errors import StatsNetError, UsageError, shown
+from statsnet.environment import outputs
+from statsnet.errors import UsageError, shown
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
 from statsnet.progress import Report as ReportProgress
@@ -106,16 +106,7 @@ def check_file(path: str | Path | None, *, or_stdout: bool = False) -> None:
         return
     if str(path) == STDOUT:
         raise UsageError("'-' is not a file", cause="this cannot go to stdout", hint="name a file")
-    target = Path(path)
-    if target.is_dir():
-        raise UsageError(f"'{path}' is a folder", cause="a file is expected", hint=f"for example {target / 'out.json'}")
-    if target.exists() and not target.is_file():
-        raise UsageError(
-            f"'{path}' is not a regular file",
-            cause="a regular file is expected",
-            hint="name another; what goes to stdout is -",
-        )
-    check_folder(target.parent)
+    outputs.check_file(Path(path))
 
 
 def check_signature_output(path: str | None, json_path: str | None) -> None:
@@ -126,21 +117,6 @@ def check_signature_output(path: str | None, json_path: str | None) -> None:
         raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
 
 
-def check_folder(folder: Path) -> None:
-    """Raise StatsNetError if no file can be made in this folder, or the folder itself cannot be made."""
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    if not existing.is_dir():
-        raise UsageError(f"'{existing}' is not a folder", hint="choose another path")
-    try:
-        with temporary_folder(within=existing):
-            pass
-    except OSError as error:  # rights do not tell all: of /proc, or of a full disk
-        cause = (error.strerror or str(error)).lower()
-        raise StatsNetError(f"'{existing}' cannot be written to", cause=cause, hint="choose another folder") from error
-
-
 def check_pictures(folder: str | None) -> None:
     """Find out before the work whether pictures can be drawn, and written to a folder (None: none are asked for).
 
@@ -148,7 +124,7 @@ def check_pictures(folder: str | None) -> None:
     """
     if folder is None:
         return
-    check_folder(Path(folder))
+    outputs.check_folder(Path(folder))
     if find_spec("matplotlib") is None:
         raise UsageError(
             "no picture can be drawn",

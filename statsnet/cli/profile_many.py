@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import fleet, options, output
+from statsnet.environment import outputs
 from statsnet.environment.launch import launched_together
 from statsnet.errors import StatsNetError, UsageError, shown
 
@@ -48,7 +49,9 @@ def are_many(targets: Sequence[str], engine: str) -> bool:
 
 
 def _is_pattern(target: str) -> bool:
-    return bool(_PATTERN & set(target)) and not Path(target).exists()
+    """Of workloads' names; a factory's file may have such signs in its path."""
+    is_own = ":" in target or target.endswith(".py") or Path(target).exists()
+    return bool(_PATTERN & set(target)) and not is_own
 
 
 def profile_mix(mix: str, wanted: Wanted) -> None:
@@ -87,7 +90,7 @@ def _profile(members: Sequence[Member], wanted: Wanted, what: str, *, copies: bo
         raise UsageError(
             f"'{wanted.folder}' names a file", cause="many signatures go into a folder", hint="-o DIR names one"
         )
-    output.check_folder(Path(wanted.folder))
+    outputs.check_folder(Path(wanted.folder))
     failed = []
     told: dict[str, str] = {}
     try:

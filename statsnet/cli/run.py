@@ -150,7 +150,7 @@ def run(
 
 
 def _run_one(proxy: str, wanted: RunOptions, json_path: str | None, trace_path: str | None) -> None:
-    from statsnet.evaluation.run_proxy import WITHOUT_COLLECTIVES, run_proxy
+    from statsnet.evaluation.run_proxy import OF_SIMULATORS, WITHOUT_COLLECTIVES, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.reporting.results import result_report
     from statsnet.signatures.conversion import plain
@@ -160,6 +160,9 @@ def _run_one(proxy: str, wanted: RunOptions, json_path: str | None, trace_path: 
     fit = None if wanted.trust else opened.fit()
     stands_for = opened.spec if opened.is_generated else None  # who changes network.py has another proxy
     output.print_notes([opened.note] if opened.note else [])
+    if stands_for and stands_for.simulation is not None:
+        output.print_notes([OF_SIMULATORS])
+        stands_for = None
     if stands_for and stands_for.collectives:
         output.print_notes([WITHOUT_COLLECTIVES])
     require_device(wanted.device)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     type=options.Duration(),
     metavar="TIME",
     help=(
-        "Step time of the proxy. Default: that of the suite ÷ the compression, but at least 80 ms (training: 160 "
+        "Step time of the proxy. Default: that of the suite ÷ 53, but at least 80 ms (training: 160 "
         "ms), more for a suite of long calls. Of a suite below that: all of its time, but at least 20 ms. "
         "On a GPU: one call of each of the 44 operators that take the most time, 20 to 50 ms."
     ),
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     "--compression",
     type=click.FloatRange(min=1.0),
     metavar="N",
-    help="How many times shorter than one step of every workload it is to be (default: see --budget).",
+    help="How many times shorter than one step of every workload it is to be, but at least 20 ms (default: see "
+    "--budget).",
 )
 @click.option(
     "--trials",

@@ -16,6 +16,7 @@ from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
 
 if TYPE_CHECKING:
+    from statsnet.devices.make_proxy import MakeOptions, TargetDevice
     from statsnet.signatures.documents import Fit, ProxySpec
 
 
@@ -68,7 +69,7 @@ def update(
     deadline = Deadline.after(within, LOCKS.clock)
     change = MixChange(added=tuple(parse_addition(text) for text in added), removed=removed)
     from statsnet.devices.counted_dtypes import USUAL
-    from statsnet.devices.make_proxy import MakeOptions, TargetDevice
+    from statsnet.devices.make_proxy import MakeOptions
     from statsnet.devices.update_proxy import update_proxy
     from statsnet.evaluation.updated import updated
     from statsnet.measure.patience import PATIENCE
@@ -93,6 +94,7 @@ def update(
             hint="make it anew from the other mix: statsnet synthesize --mix MIX --macs N",
         )
     before = old.fit()
+    is_guessed = device is None
     device = device or _made_for(old.spec, before)
     recorded = device.startswith("recorded:")
     if not recorded:
@@ -115,7 +117,7 @@ def update(
             deadline=deadline,
             stages=stages,
         )
-        made = update_proxy(old.spec, change, TargetDevice.open(wanted), budget)
+        made = update_proxy(old.spec, change, _opened(wanted, is_guessed), budget)
     write_proxy(made, path)
     output.print_notes(notes)
     from statsnet.reporting.tables import stages_table
@@ -124,6 +126,24 @@ def update(
     found = updated(str(path), old.spec, before, made)
     times = stages_table(stages.spent_s, stages.total_s, PATIENCE.spent_s)
     output.deliver(found.to_dict(), json_path, lambda: [*updated_report(found), times], written=path)
+
+
+def _opened(wanted: MakeOptions, is_guessed: bool) -> TargetDevice:
+    """The device. A proxy's folder names a recorded one, but not which record of it was used."""
+    from statsnet.devices.make_proxy import TargetDevice
+
+    again = "--device recorded:NAME or recorded:FILE names the record (statsnet device list)"
+    is_guessed &= wanted.device.startswith("recorded:")
+    try:
+        opened = TargetDevice.open(wanted)
+    except UsageError as error:
+        if not is_guessed:
+            raise
+        message = f"which record the proxy was made with is not known: {error.message}"
+        raise UsageError(message, cause=error.cause, hint=again) from error
+    if is_guessed:
+        wanted.note(f"the record of {wanted.device.partition(':')[2]} is taken; if that was another one: {again}")
+    return opened
 
 
 def _made_for(spec: ProxySpec, fit: Fit | None) -> str:

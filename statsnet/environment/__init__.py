@@ -5,7 +5,7 @@ A record is a plain dictionary (docs/formats.md lists its fields), so that it tr
 The record, pasted into every proxy's run.py, and which records are comparable
     record, identity
 This process
-    memory, launch, temporary
+    memory, launch, temporary, outputs
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ Pasted into every generated network, together with measure/timing.py: it needs t
 """
 
 import contextlib
+import ctypes
 import functools
 import os
 import platform
@@ -34,6 +35,7 @@ CPU_SETTINGS = (
     "OMP_SCHEDULE", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT", "KMP_AFFINITY", "KMP_BLOCKTIME",
     "TORCH_MKLDNN_ENABLED", "TORCH_MKLDNN_MATMUL_MIN_DIM", "LRU_CACHE_CAPACITY",
 )  # fmt: skip
+BINDING = frozenset({"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})  # with these, libgomp binds threads to cores
 # Those that matter to a GPU alone. Libraries of models set some when they are imported.
 GPU_SETTINGS = (
     "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "NVIDIA_TF32_OVERRIDE",
@@ -136,11 +138,18 @@ def _apples_name() -> str:
     return ""
 
 
+def _public_name(name: str) -> str:
+    """A device's name as a file may hold it: of letters, digits and some signs, with at most a clock behind an "@"."""
+    name, _, clock = re.sub(r"[^A-Za-z0-9 ()+,._@-]", " ", name).partition("@")
+    clock = clock if re.fullmatch(r" ?[0-9.]+ ?[GM]Hz", clock) else ""
+    return " ".join(name.replace("@", " ").split())[:60] + (f" @ {clock.strip()}" if clock else "")
+
+
 def describe_machine() -> dict[str, Any]:
     """The part of a record that needs no torch; its device is the CPU."""
     # Fields of the first core. Family, model and stepping tell apart what virtual machines name alike.
     cpu = dict(re.findall(r"^(.*?)\s*: *(.*?) *$", file_text("/proc/cpuinfo").split("\n\n")[0], re.MULTILINE))
-    name = cpu.get("model name") or _apples_name() or platform.processor() or platform.machine()
+    name = _public_name(cpu.get("model name") or _apples_name() or platform.processor() or platform.machine())
     numbers = [f"{key.split()[-1]} {cpu[key]}" for key in (*_NUMBERS, *_NUMBERS_OF_ARM) if key in cpu]
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     variables = sorted(os.environ.items())
@@ -189,7 +198,7 @@ def usable_cores() -> int:
     """Cores that this process may use: in a container or under taskset, these can be fewer than the machine has. Of a
     quota of 2.5 cores two count, because all threads stop when it is used up."""
     quotas = [quota for folder in _cgroups("cpu") if (quota := _cpu_quota(folder)) is not None]
-    return max(1, min(_cores_to_run_on(), *map(int, quotas), 1 << 20))
+    return max(1, min(len(cores_to_run_on()), *map(int, quotas), 1 << 20))
 
 
 def quota_env() -> dict[str, str]:
@@ -197,7 +206,7 @@ def quota_env() -> dict[str, str]:
     cores of the machine. Empty without such a quota, and if the user has chosen."""
     chosen = os.environ.get("OMP_NUM_THREADS") or os.environ.get("MKL_NUM_THREADS")
     cores = usable_cores()
-    return {} if chosen or cores == _cores_to_run_on() else dict.fromkeys(THREAD_VARIABLES, str(cores))
+    return {} if chosen or cores == len(cores_to_run_on()) else dict.fromkeys(THREAD_VARIABLES, str(cores))
 
 
 def usable_memory_bytes() -> int:
@@ -209,8 +218,32 @@ def usable_memory_bytes() -> int:
     return min(sizes)
 
 
-def _cores_to_run_on() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores_to_run_on() -> set[int]:
+    """Numbers of the cores that this process may run on. With OMP_PROC_BIND, the thread that loads libgomp is held to
+    the first of libgomp's places: then these tell the others."""
+    if not hasattr(os, "sched_getaffinity"):
+        return set(range(os.cpu_count() or 1))
+    own = os.sched_getaffinity(0)
+    return own if BINDING.isdisjoint(os.environ) else own | _openmp_places()
+
+
+def _openmp_places() -> set[int]:
+    found: set[int] = set()
+    for path in sorted(set(re.findall(r"/\S*libgomp\S*\.so\S*", file_text("/proc/self/maps")))):
+        with contextlib.suppress(OSError, AttributeError):
+            openmp = ctypes.CDLL(path)
+            for place in range(openmp.omp_get_num_places()):
+                cores = (ctypes.c_int * openmp.omp_get_place_num_procs(place))()
+                openmp.omp_get_place_proc_ids(place, cores)
+                found.update(cores)
+    return found
+
+
+def run_on_all_cores() -> None:
+    """Programs that this thread starts from now on may run on all cores of the process."""
+    if hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, cores_to_run_on())
 
 
 def _cpu_quota(folder: str) -> float | None:
@@ -248,7 +281,7 @@ def _gpu(index: int) -> dict[str, Any]:
     loaded = re.search(r"Kernel Module.*? (\d+\.[\d.]+)", file_text("/proc/driver/nvidia/version"))
     return {
         "device": "cuda",
-        "device_name": gpu.name,
+        "device_name": _public_name(gpu.name),
         "memory_bytes": two_digits(gpu.total_memory),
         "cuda": public_version(torch.version.cuda or ""),
         "driver": public_version(limits.pop("driver") or (loaded[1] if loaded else "")),

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from statsnet.errors import StatsNetError
+
 PREFIX = "statsnet-"
 
 _SUFFIX = ".tmp"
@@ -42,7 +44,7 @@ def temporary_folder(prefix: str = PREFIX, within: Path | None = None) -> Iterat
 
     What killed processes have left there under this prefix is removed first. Raises OSError as tempfile does.
     """
-    place = within or Path(tempfile.gettempdir())
+    place = within or _usual_place()
     if within is None:
         _sweep_once(place, prefix)
     else:
@@ -61,6 +63,17 @@ def temporary_folder(prefix: str = PREFIX, within: Path | None = None) -> Iterat
         except BaseException:  # a signal that ends the command came just then
             _remove(folder)
             raise
+
+
+def _usual_place() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise StatsNetError(
+            "no folder for temporary files can be written to",
+            cause="tried TMPDIR, /tmp, /var/tmp, /usr/tmp and the current folder; they are read-only or full",
+            hint="TMPDIR=FOLDER names one with space",
+        ) from error
 
 
 def hold(file: BinaryIO) -> None:

@@ -79,7 +79,11 @@ def profile_of_fit(name: str, fit: Fit) -> Profile:
         group: {r.name: r.achieved for r in fit.characteristics if r.group == group and r.achieved} for group in GROUPS
     }
     if not shares["kernel_class"]:
-        raise MeasurementError(f"the fit of '{name}' holds no shares of time", hint="synthesize the proxy again")
+        raise MeasurementError(
+            f"the fit of '{name}' holds no shares of time",
+            cause="that of a proxy for simulators has none",
+            hint="name a proxy that was made without --macs, or the mix itself",
+        )
     return Profile(name=name, shares=shares, environment=fit.environment)
 
 
@@ -106,5 +110,9 @@ def coverage(there: Profile, new: Target, members: Sequence[Profile] = ()) -> Co
         distances={group: total_variation(wanted.shares[group], there.shares[group]) for group in GROUPS},
         missing=dict(sorted(missing.items(), key=lambda item: -item[1])),
         nearest=sorted(near, key=lambda each: (each.kernel_class + each.category, each.name)),
-        differences=differences(there.environment, wanted.environment),
+        differences=list(
+            dict.fromkeys(
+                text for known in (there, *members) for text in differences(known.environment, wanted.environment)
+            )
+        ),
     )

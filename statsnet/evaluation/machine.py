@@ -13,7 +13,7 @@ from typing import Literal
 
 from statsnet.environment import cache_dir, describe, file_text
 from statsnet.environment.memory import memory_at_hand_bytes
-from statsnet.environment.record import usable_cores, usable_memory_bytes
+from statsnet.environment.record import cores_to_run_on, usable_cores, usable_memory_bytes
 from statsnet.errors import StatsNetError, first_line
 from statsnet.units import format_bytes, plural
 
@@ -119,7 +119,7 @@ def _load(cores: int) -> Finding:
 def _cores() -> list[Finding]:
     """How many the process may use, of how many; and whether these are a virtual machine's."""
     there = os.cpu_count() or 1
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
+    allowed = len(cores_to_run_on())
     cores = usable_cores()
     made = [Finding(name="cores", state="ok", value=f"{allowed} of {there}")]
     if cores < allowed:

@@ -21,6 +21,7 @@ from statsnet.workloads.settings import BASELINE, Setting, with_threads
 
 STEP_LIMITS = Limits(min_time_s=1.0, max_time_s=20.0)
 
+OF_SIMULATORS = "this proxy is one for simulators: each of its layers runs once, so its time says nothing of the mix's"
 WITHOUT_COLLECTIVES = "collectives are left out: torchrun --nproc-per-node N network.py runs them"
 """What there is to say of a proxy that has some, as one process runs it."""
 

@@ -215,14 +215,16 @@ def _member(entry: SpecMember, signature: Signature | None, own: str | None) -> 
             hint="name the folder of its signature and its key (FILE.key) with --profiles, its model with "
             f"{example(entry.name)}, or install that",
         )
-    # A spec may lack these two.
+    # A spec may lack these three.
+    told = signature is not None and signature.level != "coarse"
+    batch = entry.batch or (signature.batch if signature is not None and told else None)
     optimizer = entry.optimizer or (signature.optimizer if signature else None)
     peak_bytes = entry.peak_bytes or (signature.memory.peak_bytes if signature else None)
     return SuiteMember(
         name=entry.name,
         weight=entry.weight,
         latency_s_reference=entry.latency_s,
-        batch=entry.batch,
+        batch=batch,
         preset=entry.preset,
         optimizer=optimizer,
         peak_bytes=peak_bytes,

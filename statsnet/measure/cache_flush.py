@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import torch
+
+from statsnet.environment.record import cores_to_run_on
 
 LEAST_BYTES, MOST_BYTES = 2**26, 2**30
 
@@ -30,7 +31,7 @@ def flush_bytes(device: str) -> int:
     """Twice the size of the caches, within limits."""
     if device.startswith("cuda"):
         return min(2 * torch.cuda.get_device_properties(device).L2_cache_size, MOST_BYTES)
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
+    cores = cores_to_run_on()
     most = min(MOST_BYTES_PER_CORE * len(cores), MOST_BYTES)
     return max(min(2 * last_level_bytes(cores), most), LEAST_BYTES)
 

@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from statsnet.environment.record import cores_to_run_on, run_on_all_cores
 from statsnet.errors import MeasurementError
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.process_server import REQUEST_BYTES, Request
@@ -114,6 +115,7 @@ class Server:
         """Processes that are in use."""
         self.has_forked = False
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        run_on_all_cores()
         try:
             with theirs:
                 self._process = subprocess.Popen(
@@ -220,7 +222,7 @@ def _may_fork() -> bool:
 
 
 def _surroundings(variables: Mapping[str, str]) -> Surroundings:
-    return Surroundings(variables, frozenset(os.sched_getaffinity(0)))
+    return Surroundings(variables, frozenset(cores_to_run_on()))
 
 
 def fork_process(

@@ -6,13 +6,15 @@ that this module stays below the stages whose tasks it runs.
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -65,5 +67,16 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
+def _end(code: int) -> NoReturn:
+    """Python would wait for threads that a user's model has left, forever if they run forever."""
+    own = threading.current_thread()
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not own):
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    _end(main(Path(sys.argv[1]), int(sys.argv[2])))

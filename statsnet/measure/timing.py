@@ -20,7 +20,14 @@ from typing import Any
 import torch
 
 from statsnet.environment.launch import processes_together
-from statsnet.environment.record import ALLOCATOR_ENV, describe, quota_env, usable_cores
+from statsnet.environment.record import (
+    ALLOCATOR_ENV,
+    cores_to_run_on,
+    describe,
+    quota_env,
+    run_on_all_cores,
+    usable_cores,
+)
 from statsnet.measure.rank_ends import GROUP_TIMEOUT_S, to_say
 from statsnet.measure.ranks import Ranks, wait_for
 
@@ -39,6 +46,7 @@ def relaunch_with_allocator() -> None:
     is_set = ALLOCATOR_ENV.keys() <= os.environ.keys() or "STATSNET_ALLOCATOR" in os.environ
     if sys.platform == "linux" and os.path.isfile(sys.argv[0]) and not is_set:
         command = [sys.executable, *sys.orig_argv[1:]]
+        run_on_all_cores()
         os.execve(command[0], command, {**ALLOCATOR_ENV, **quota_env(), **os.environ, "STATSNET_ALLOCATOR": "set"})
 
 
@@ -182,7 +190,7 @@ def _counters() -> dict[str, int]:
         own = [int(n) for n in Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1:]]
     except OSError:
         return {}
-    usable = os.sched_getaffinity(0)
+    usable = cores_to_run_on()
     ours = [row for core, row in rows if int(core) in usable]
     if len(ours) < len(usable) == len(rows):
         ours = [row for _, row in rows]  # a container whose /proc has its own cores alone, numbered from 0
@@ -224,6 +232,8 @@ def main(
         parser.error("--threads takes a number from 1")
     if not 0 < options.group_timeout < 1e6:
         parser.error("--group-timeout takes seconds above 0")
+    if options.json not in (None, "-") and not Path(options.json).absolute().parent.is_dir():
+        parser.error(f"--json: there is no folder {str(Path(options.json).absolute().parent)!r}")
     relaunch_with_allocator()
     limits = {"min_time_s": options.min_time, "max_time_s": options.max_time}
     ranks = None

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections import Counter
 from contextlib import ExitStack
+from pathlib import Path
 from statistics import median
 from types import TracebackType
 from typing import Any
@@ -24,6 +26,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from statsnet import environment
+from statsnet.environment.outputs import check_file
 from statsnet.errors import MeasurementError, UsageError, one_of
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
@@ -43,6 +46,9 @@ from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
 from statsnet.workloads.dtypes import MIXED, dtype_of
+
+RARE = 0.05
+"""So small a share of the steps may be of kinds that were never captured."""
 
 
 class profile:
@@ -106,6 +112,8 @@ class profile:
                 cause="each would measure what the other adds",
                 hint="profile one loop after the other",
             )
+        if self._output is not None and is_first():
+            check_file(Path(self._output))
         self._environment = environment.describe(self._device)
         overhead_s = event_overhead_s(record_shapes=True)
         self._join = LoopSteps(device=self._kind, event_overhead_s=overhead_s)
@@ -162,21 +170,34 @@ class profile:
                 hint="run the loop longer (30 steps are good), and call step() at the end of each",
             )
         self._check_captured()
-        signature = coarsen(self._build(), self._level, cost_of)
+        self.signature = coarsen(self._build(), self._level, cost_of)
         if self._output is not None and is_first():
-            save_signature(self._output, signature)
-        self.signature = signature
+            save_signature(self._output, self.signature)
 
     def _check_captured(self) -> None:
-        """A kind of step that was never captured must not be missing without a word."""
+        """A kind of step that was never captured must not be missing without a word. Where such steps are RARE, as
+        those in which a GradScaler finds an overflow, they count as the kind that is most like them, with a warning."""
         captured = {variant.kind for variant in self._join.variants}
-        if missing := [kind for kind in self._optimizer_steps if kind not in captured]:
-            number = sum(self._optimizer_steps[kind] for kind in missing)
+        missing = {kind: n for kind, n in self._optimizer_steps.items() if kind not in captured}
+        number = sum(missing.values())
+        if not missing:
+            return
+        what = f"'{self.name}' had {number} steps of a kind that was never captured"
+        calls = next(iter(missing))
+        if number > RARE * self._optimizer_steps.total():
             raise MeasurementError(
-                f"'{self.name}' had {number} steps of a kind that was never captured",
-                cause=f"{missing[0]} optimizer calls in a step, which no captured step made",
-                hint="run the loop longer (30 steps are good, more if the optimizer steps seldom)",
+                what,
+                cause=f"{calls} optimizer calls in a step, which no captured step made",
+                hint="profile such steps in a loop of their own"
+                if self._schedule.is_over
+                else "run the loop longer (30 steps are good, more if the optimizer steps seldom)",
             )
+        nearest = {kind: min((abs(known - kind), known) for known in captured)[1] for kind in missing}
+        for kind, steps in missing.items():
+            del self._optimizer_steps[kind]
+            self._optimizer_steps[nearest[kind]] += steps
+        self._bare_optimized = [nearest.get(kind, kind) for kind in self._bare_optimized]
+        warnings.warn(f"{what} ({calls} optimizer calls): they count as the others", stacklevel=3)
 
     def _begin(self) -> None:
         """Set the next step up, outside its timing."""

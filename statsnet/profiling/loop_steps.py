@@ -150,6 +150,11 @@ class Schedule:
             self._rounds += 1
         return self._coming.pop(0) if self._coming else "none"
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all further steps are left alone."""
+        return not self._coming and self._rounds >= MAX_ROUNDS
+
     def end(self) -> None:
         """Leave all further steps alone."""
         self._coming, self._rounds = [], MAX_ROUNDS

@@ -276,7 +276,7 @@ CHUNKS = 15
 
 def event_overhead_s(calls: int = 1500, *, record_shapes: bool = False) -> float:
     """Cost of recording one event, measured: a small operator with and without the profiler, in turn."""
-    tensor = torch.zeros(8)
+    tensor = torch.zeros(8, device="cpu")
 
     def loop() -> list[float]:
         times_s = []

@@ -93,7 +93,7 @@ def _exact_sizes(spec: ProxySpec) -> Iterator[tuple[str, int]]:
 
 def _not_tuned(block: SpecBlock) -> list[Any]:
     """What a configuration holds beside the axis by which a block is made to take a little more or less time. Of an
-    operator that may be any axis, and only running it tells which: nothing of a file is run here."""
+    operator that may be any axis, and only running it tells which: no operator of a file is run here."""
     kind, config = KINDS.get(block.kind), with_tuples(block.config)
     if block.kind == OperatorKind.name:
         return []

@@ -81,18 +81,37 @@ def ratio_with_ci(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
 def suite_factor(members: Sequence[Member]) -> Interval:
     """The factor F_b / F_a of a weighted suite, F(e) = Σ rate_i T_i(e), with its interval by the delta method.
 
-    d log F / d log T_i is the member's share of the time. So each side's variance is Σ share² · variance.
+    d log F / d log T_i is the member's share of the time. So each side's variance is Σ share² · variance, if members
+    are disturbed one by one. Where all have as many processes, these are rounds: what slows a whole round shows in the
+    sums of the rounds. The wider interval of the two counts.
     """
     value = 0.0
     terms: list[tuple[float, _LogMean]] = []
-    for sign, logs in (
-        (-1.0, [_log_mean(member.a) for member in members]),
-        (1.0, [_log_mean(member.b) for member in members]),
-    ):
+    sides = [[member.a for member in members], [member.b for member in members]]
+    for sign, side in zip((-1.0, 1.0), sides, strict=True):
+        logs = [_log_mean(processes) for processes in side]
         times = [member.rate * math.exp(log.mean) for member, log in zip(members, logs, strict=True)]
         value += sign * math.log(sum(times))
         terms += [(time / sum(times), log) for time, log in zip(times, logs, strict=True)]
-    return _interval(value, terms)
+    one_by_one = _interval(value, terms)
+    if any(len({len(processes) for processes in side}) > 1 for side in sides):
+        return one_by_one
+    rates = [member.rate for member in members]
+    together = _interval(value, [(1.0, _mean(_log_sums(rates, side))) for side in sides])
+    return max(one_by_one, together, key=_width)
+
+
+def _log_sums(rates: Sequence[float], side: Sequence[Sequence[Timing]]) -> list[float]:
+    """Of each round, log Σ rate_i T_i."""
+    rounds = zip(*side, strict=True)
+    return [math.log(sum(r * process_median_s(t) for r, t in zip(rates, each, strict=True))) for each in rounds]
+
+
+def _width(interval: Interval) -> float:
+    """On the logarithm; infinite where nothing is known."""
+    if interval.low is None or interval.high is None:
+        return math.inf
+    return math.log(interval.high / interval.low)
 
 
 def relative_error(suite: Interval, proxy: Interval) -> Interval:

@@ -33,7 +33,7 @@ ITEM_SIZE = {
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "bool": 1,
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1,
     "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
-    "qint8": 1, "quint8": 1, "qint32": 4,
+    "float4_e2m1fn_x2": 1, "qint8": 1, "quint8": 1, "qint32": 4,
 }  # fmt: skip
 """Bytes of one element by dtype name (torch's, without the prefix)."""
 

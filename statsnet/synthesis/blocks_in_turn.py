@@ -22,15 +22,12 @@ from statsnet.profiling.operator_times import operator_times_s
 from statsnet.profiling.step_trace import placed_kernels
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.statistics import agree
+from statsnet.signatures.statistics import agree, faster_half
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places
 from statsnet.synthesis.single_block import SEGMENTS, SingleBlock, run_in_turn, segment_name
 
 PASSES = 5
 """Each block's operators are timed at most so many times, fewer if the first passes agree."""
-
-BETWEEN_LOOKS = 2
-"""So many passes come between two looks at the reference network. Neighbours come and go within seconds."""
 
 MOST_SHARE, MOST_BYTES = 1 / 12, 2**31
 """Blocks in turn hold at most this share of the memory at hand, and at most so many bytes. Autograd keeps about as much
@@ -66,13 +63,13 @@ class BlocksInTurn:
         profiled = partial(profile_step, run, calls, device=self.device, event_overhead_s=self._overhead_s)
         timelines: list[Timeline] = []
         looked = len(self._reference.latency_s) if self._reference else 0
-        for number in range(PASSES):
-            if number % BETWEEN_LOOKS == 0 and self._reference:
+        for _ in range(PASSES):
+            if self._reference:
                 self._reference.look()
             timelines.append(self._machine.measure(profiled))
             if agree([line.step_s for line in timelines]):
                 break
-        reference_s = median(self._reference.latency_s[looked:]) if self._reference else None
+        reference_s = median(faster_half(self._reference.latency_s[looked:])) if self._reference else None
         beside = [i for i, call in enumerate(calls) if call.segment is None]
         for call, time_s in zip(calls, operator_times_s(timelines, beside=beside), strict=True):
             call.time_s = time_s or 0.0

@@ -145,7 +145,7 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
     keys: set[str] = set()
     room = StepRoom.of(target, budget_s)
     for source, share in by_importance(sources(target)):
-        first, rest = _nearest_first(source, share, _of_source(source, share, room), room, own_sizes)
+        first, rest = _nearest_first(source, share, room, own_sizes)
         nearest += first
         others += rest
         keys.update(c.key for c in first)
@@ -160,18 +160,31 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
 
 def nearest_sizes(source: Source, room: StepRoom, *, own_sizes: bool) -> list[Candidate]:
     """A source's candidates that come first."""
-    of_source = _of_source(source, source.share, room)
-    return _nearest_first(source, source.share, of_source, room, own_sizes)[0]
+    return _nearest_first(source, source.share, room, own_sizes)[0]
 
 
 def _nearest_first(
-    source: Source, share: float, of_source: list[Candidate], room: StepRoom, own_sizes: bool
+    source: Source, share: float, room: StepRoom, own_sizes: bool
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """The candidates of a source that come first, and the others."""
+    """The candidates of a source that come first, and the others. `share` is its forward pass's (or its family's)."""
+    share *= _backward_too(source, room.mode)
+    of_source = _of_source(source, share, room)
     if own_sizes:
         return _own_size_first(source, of_source, share * room.budget_s, room.longest_s(source.kind))
     by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * room.budget_s))))
     return by_distance[:NEAREST], by_distance[NEAREST:]
+
+
+def _backward_too(source: Source, mode: str) -> float:
+    """How many times as long as its forward pass a block takes in all, as estimated. A motif's time is that of forward
+    calls; an operator by itself has no others."""
+    if mode == "inference" or source.kind in ("parameters", "operator"):
+        return 1.0
+    try:
+        forward_s, whole_s = (estimate_s(source.kind, source.config, training=t)[0] for t in (False, True))
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+        return 1.0
+    return whole_s / forward_s
 
 
 def _own_size_first(

@@ -52,6 +52,7 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     factor = sum(group.time_s for group in step.groups) / profiled_s if profiled_s else 1.0
     in_place = [tuple(tuple(p.scale_times(factor) for p in tower) for tower in run) for run in measurement.blocks]
     costs = costs.learn(towers, in_place)
+    costs = costs.learn_optimizers(choice.counts, (g for g in step.groups if g.phase == "optimizer"))
     if measurement.signature.measurements[0].explained_share <= FIT_SAYS_LITTLE:
         keep_sums(problem.bench, digest(source), costs.changes(towers))
     return Knowledge(costs=costs, trials=(*known.trials, trial))

@@ -45,7 +45,9 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
     if not training:
         return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE, 0.0
     dense = touched if config.get("sparse") else parameters
-    block_s = 4 * CALL_S + 3 * flops / FLOP_RATE + 12 * (elements + dense) / BYTE_RATE
+    used = dense if index_range is None else min(touched, dense)
+    zeros = dense - used  # the gradient of a table's rows that are not looked up
+    block_s = 4 * CALL_S + 3 * flops / FLOP_RATE + (12 * (elements + used) + 4 * zeros) / BYTE_RATE
     return block_s, _optimizer_s(optimizer, dense)
 
 

@@ -215,8 +215,9 @@ class _Survey:
         missing = not_served(self.target.kernel_class_shares, best.costs.loads() if best else [])
         if best and self.bench.setup.elsewhere is None:
             missing = {**short_of(best.lacking, best.rows.keys), **missing}
-        if best and not self.bench.setup.own_sizes:
-            missing |= too_coarse(self.target.kernel_class_shares, best.costs.loads(), self.budget_s)
+            if not self.bench.setup.own_sizes:
+                coarse = too_coarse(self.target.kernel_class_shares, best.costs.loads(), self.budget_s)
+                missing = {**coarse, **missing}
         self.measured += measured_alone(self.target, missing, self.budget_s, self.bench, self.speed)
 
     def _costs(self, measured: MeasuredBlocks) -> BlockCosts:

@@ -43,7 +43,7 @@ def solve_in_rounds(
         if not rounds.have_time(number) or rounds.make(number):
             break
     known, pace = rounds.known, rounds.pace
-    best = known.best(problem)
+    best = known.chosen(problem)
     assert best is not None, "the first round has measured one"
     history = tuple(t.round(number + 1, problem) for number, t in enumerate(known.trials))
     setup.stages.expect(pace.ahead(0, effort))
@@ -93,7 +93,7 @@ class _Rounds:
         goes_on = self._go_on(gained_little=is_little)
         if number + 1 < self.effort.least_rounds:
             return False
-        if self.known.trials[-1].is_good(self.problem):
+        if any(trial.is_good(self.problem) for trial in self.known.trials):
             return True
         return not goes_on or (is_little and self._has_shares())
 

@@ -112,7 +112,13 @@ class Knowledge:
         return tuple(pace for trial in self.trials for pace in trial.measurement.paces)
 
     def best(self, problem: Problem) -> Trial | None:
+        """By the program's error."""
         return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)
+
+    def chosen(self, problem: Problem) -> Trial | None:
+        """The one that becomes the proxy: of those that meet all bars, if there are any."""
+        good = [trial for trial in self.trials if trial.is_good(problem)]
+        return replace(self, trials=tuple(good)).best(problem) if good else self.best(problem)
 
 
 def gained_little(trials: Sequence[Trial], problem: Problem) -> bool:

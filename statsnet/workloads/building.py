@@ -15,6 +15,7 @@ from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyw
 from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
 from statsnet.workloads.loading import Target, resolve
 from statsnet.workloads.model_errors import describe, next_step
+from statsnet.workloads.optimizers import parameters_kept
 from statsnet.workloads.registry import DEFAULT_PRESET, Workload
 from statsnet.workloads.tree_copies import copied, map_tensors
 from statsnet.workloads.trees import all_tensors, parameters_of, parts_of, shape_key
@@ -60,7 +61,10 @@ class BuiltWorkload:
     @property
     def sparse_gradients(self) -> bool:
         """Whether an embedding of the model gives sparse gradients."""
-        return any(getattr(module, "sparse", False) is True for module in self.model.modules())
+        import torch
+
+        tables = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+        return any(isinstance(module, tables) and module.sparse for module in self.model.modules())
 
     @property
     def whole(self) -> torch.nn.Module:
@@ -227,9 +231,10 @@ def _place(
         with _faked(fake):
             if dtype is not None and (found := model_dtypes(made.model, all_tensors(made.inputs))):
                 cast = Cast(next(iter(found)), getattr(torch, dtype))
-            made.model._apply(place)  # as `Module.to`, but each tensor may get a dtype of its own
-            if isinstance(made.loss, torch.nn.Module):
-                made.loss._apply(place)
+            parts = [part for part in (made.model, made.loss) if isinstance(part, torch.nn.Module)]
+            with parameters_kept(made.optimizer, parts):
+                for part in parts:
+                    part._apply(place)  # as `Module.to`, but each tensor may get a dtype of its own
             set_mode(made.model, mode)
             inputs = map_tensors(made.inputs, lambda tensor: _without_history(place(tensor)))
     except torch.OutOfMemoryError as error:

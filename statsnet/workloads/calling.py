@@ -198,15 +198,16 @@ def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
 
 def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
     if made.get("inputs") is None:
-        args, kwargs = made.get("args"), made.get("kwargs") or {}
+        args, kwargs = made.get("args"), {} if made.get("kwargs") is None else made["kwargs"]
+        if not isinstance(kwargs, Mapping):
+            what = f"its kwargs are a {type(kwargs).__name__}, not a dictionary (labels are for its loss)"
+            raise _bad_result(target, what)
         if args is None and not kwargs:
             raise _bad_result(target, "it gives the model no input")
-        if not isinstance(kwargs, Mapping):
-            raise _bad_result(target, f"its kwargs are a {type(kwargs).__name__}, not a dictionary")
         if _is_loader(args) and kwargs:
             raise _bad_result(target, "it gives a loader as args, and kwargs: put these into the loader's batches")
         entries: list[Any] = _entries(args) if _is_loader(args) else [(() if args is None else args, kwargs)]
-    elif made.get("args") is not None or made.get("kwargs"):
+    elif made.get("args") is not None or made.get("kwargs") is not None:
         raise _bad_result(target, "it gives both 'inputs' and 'args' or 'kwargs'")
     else:
         entries = _entries(made["inputs"])

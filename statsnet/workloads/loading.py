@@ -132,7 +132,7 @@ def _import_file(path: str) -> ModuleType:
     if not file.is_file():
         raise _no_file(path)
     # One name per file, so that two files called model.py do not collide and dataclasses find their module.
-    name = f"statsnet_target_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    name = f"statsnet_target_{hashlib.sha256(os.fsencode(file)).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"'{path}' is not a Python file", hint="give a file whose name ends with .py")
@@ -140,13 +140,30 @@ def _import_file(path: str) -> ModuleType:
     _search(str(file.parent))  # so that it can import its neighbours, as when it is run as a script
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except ModuleNotFoundError as error:
+            if (root := _root_of(error.name or "", file)) is None:
+                raise
+            _search(root)
+            importlib.invalidate_caches()
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         if isinstance(error, ImportError) and "no known parent package" in str(error):
             return _import_of_package(file)
         raise _import_failed(path, error, str(file)) from error
     return module
+
+
+def _root_of(missing: str, file: Path) -> str | None:
+    """The folder that holds a module which was not found: the current one, or one around the file. A file of a package
+    imports its neighbours by the package's name, and is run from the folder that the package is in."""
+    first = missing.partition(".")[0]
+    for folder in (Path.cwd(), *file.parents):
+        if first and ((folder / first).is_dir() or (folder / f"{first}.py").is_file()):
+            return None if str(folder) in sys.path else str(folder)
+    return None
 
 
 def _import_of_package(file: Path) -> ModuleType:

@@ -147,6 +147,7 @@ class ProjectionLoss:
         key = (tuple(output.shape), output.dtype, output.device)
         if key not in self._directions:
             generator = torch.Generator().manual_seed(DIRECTION_SEED)
-            direction = torch.randn(output.shape, generator=generator) / max(output.numel(), 1) ** 0.5
+            # The device is said because a user may have set another default.
+            direction = torch.randn(output.shape, generator=generator, device="cpu") / max(output.numel(), 1) ** 0.5
             self._directions[key] = direction.to(output.device, output.dtype)
         return self._directions[key]

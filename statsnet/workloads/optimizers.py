@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import UsageError, WorkloadError, one_of
@@ -65,3 +66,21 @@ def _is_function(optimizer: Any) -> bool:
     if isinstance(optimizer, list | tuple | dict):
         return False
     return isinstance(optimizer, type) or not callable(getattr(optimizer, "step", None))
+
+
+@contextmanager
+def parameters_kept(optimizer: Any, modules: Sequence[torch.nn.Module]) -> Iterator[None]:
+    """An optimizer that was made with the modules' parameters has those that take their place meanwhile."""
+    import torch
+
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        yield
+        return
+    before = [dict(module.named_parameters()) for module in modules]
+    yield
+    after = [dict(module.named_parameters()) for module in modules]
+    new = {id(old): now[name] for then, now in zip(before, after, strict=True) for name, old in then.items()}
+    for group in optimizer.param_groups:
+        group["params"] = [new.get(id(parameter), parameter) for parameter in group["params"]]
+    for old in [parameter for parameter in optimizer.state if id(parameter) in new]:
+        optimizer.state[new[id(old)]] = optimizer.state.pop(old)

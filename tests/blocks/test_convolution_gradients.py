@@ -14,6 +14,7 @@ from torch import nn
 from statsnet.blocks import convolution_gradients
 from statsnet.blocks.base import Config
 from statsnet.blocks.conv import ConvKind
+from statsnet.blocks.convolution_library import Window, library
 from statsnet.blocks.operator_call import operands_of
 from tests.support.operator_calls import KIND, call_of, config_of
 
@@ -25,7 +26,7 @@ LAYERS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "depthwise": (nn.Conv2d(64, 64, 7, padding=3, groups=64), (2, 64, 12, 12)),
     "grouped": (nn.Conv2d(64, 32, 3, groups=4), (2, 64, 20, 20)),
     "transposed": (nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1), (2, 64, 10, 18)),
-    "transposed, grouped": (nn.ConvTranspose2d(64, 32, 4, 2, 1, output_padding=1, groups=2), (2, 64, 10, 18)),
+    "transposed, grouped": (nn.ConvTranspose2d(64, 64, 4, 2, 1, output_padding=1, groups=4), (2, 64, 14, 18)),
 }
 
 
@@ -38,7 +39,7 @@ def of_layer(name: str) -> Config:
 def work(config: Config) -> int:
     """Multiplications of one gradient."""
     gradient, x, weight = operands_of(config)
-    moved = x if config["arguments"][convolution_gradients.TRANSPOSED][1] else gradient
+    moved = x if bool(config["arguments"][7][1]) else gradient
     return moved.numel // moved.shape[1] * weight.numel
 
 
@@ -93,6 +94,54 @@ def test_fewer_images_do_not_change_the_library() -> None:
     layer = {"batch": 2, "channels": 32, "size": (12, 24, 24), "filters": 64, "kernel": (3, 3, 3),
              "stride": (2, 2, 2), "padding": (1, 1, 1), "groups": 1}  # fmt: skip
     assert ConvKind().scaled(layer, 2) is None and ConvKind().scaled(layer, 1 / 2) is not None
+
+
+def test_a_transposed_one_is_run_by_its_own_inputs_size() -> None:
+    """128 maps of 12 × 12 are few, though its output is larger."""
+    layer = nn.ConvTranspose2d(128, 64, 2, stride=2)
+    step = lambda: layer(torch.randn(2, 128, 12, 12).requires_grad_()).square().sum().backward()  # noqa: E731
+    config = config_of(call_of(step, "aten.convolution_backward.default"))
+    assert convolution_gradients.with_map(config, 0, 1) is None
+    lower = KIND.resized(config, 1 / 2)
+    assert lower is not None and operands_of(lower)[1].shape == (2, 128, 6, 12)
+
+
+def test_a_convolution_by_itself_keeps_its_library() -> None:
+    config = config_of(call_of(lambda: nn.Conv2d(64, 64, 3)(torch.randn(2, 64, 14, 14)), "aten.convolution.default"))
+    other = KIND.scaled(config, 2)
+    assert other is None or operands_of(other)[0].shape[0] == 2
+
+
+def test_groups_stay_groups() -> None:
+    config = of_layer("grouped")
+    halved = KIND.narrowed(config, 2)
+    assert halved is not None and halved["arguments"][convolution_gradients.GROUPS] == ("number", 2)
+    assert KIND.narrowed(config, 4) is None, "one group is another kernel"
+
+
+def test_one_number_stands_for_all_axes() -> None:
+    x, weight = torch.randn(2, 16, 24, 24), torch.randn(32, 16, 3, 3)
+    gradient = torch.randn(2, 32, 12, 12)
+    step = lambda: torch.ops.aten.convolution_backward(  # noqa: E731
+        gradient, x, weight, None, [2], [1], [1], False, [0], 1, [True, True, False]
+    )
+    config = config_of(call_of(step, "aten.convolution_backward.default"))
+    assert convolution_gradients.fit(config)
+    lower = KIND.resized(config, 1 / 2)
+    assert lower is not None and convolution_gradients.fit(lower)
+
+
+def test_the_library_of_any_size_costs_no_memory() -> None:
+    """Torch would copy the input of a convolution over one axis."""
+    window = Window((1,), (0,), (1,), False, (0,))
+    assert library((10**6, 512, 10**6), (512, 512, 3), window, 1) == library((16, 512, 100), (512, 512, 3), window, 1)
+
+
+def test_a_small_map_is_narrowed_by_filters() -> None:
+    """Half of its rows would be another library's work."""
+    layer = {"batch": 1, "channels": 32, "size": (28, 28), "filters": 128, "kernel": (3, 3), "stride": (1, 1),
+             "padding": (1, 1), "groups": 1}  # fmt: skip
+    assert ConvKind().narrowed(layer, 2) == {**layer, "filters": 64}
 
 
 def test_too_few_channels_are_not_halved() -> None:

@@ -17,6 +17,7 @@ from cli_support import GOLDEN, Cli, WhenSaid, environment, read
 from forked_programs import forked
 
 from statsnet.cli import main
+from statsnet.cli.profile_many import are_many
 from statsnet.environment import slug
 from statsnet.errors import WorkloadError
 from statsnet.measure import process
@@ -344,3 +345,11 @@ def test_a_models_file_is_not_overwritten(failing: Callable[..., str], here: Pat
     before = (here / model).read_text()
     assert "would be overwritten" in failing("profile", f"{model}:make", "-o", model, code=2)
     assert (here / model).read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("target", "many"),
+    [("cv/*", True), ("exp[1]/net.py:make", False), ("runs[2]/net.py", False), ("cv/resnet50", False)],
+)
+def test_signs_in_the_path_of_a_file_make_no_pattern(target: str, many: bool) -> None:
+    assert are_many([target], "local") is many

@@ -311,3 +311,12 @@ def test_threads_may_read_results_of_one_type_at_once() -> None:
     """Each rank of a group has a thread that reads its result; msgspec by itself ends the program there."""
     data = pickle.dumps((msgspec.to_builtins(load_signature(GOLDEN)),))
     assert subprocess.run([sys.executable, "-c", RACE], input=data, check=False).returncode == 0
+
+
+def test_a_thread_that_runs_forever_does_not_keep_a_process() -> None:
+    code = (
+        "import threading\nfrom statsnet.measure.process_main import _end\n"
+        "threading.Thread(target=threading.Event().wait).start()\nprint('measured')\n_end(3)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "measured\n")

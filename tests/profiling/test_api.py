@@ -243,6 +243,34 @@ def test_a_kind_of_step_that_was_never_captured_is_an_error() -> None:
         loop()
 
 
+def test_a_rare_kind_of_step_counts_as_the_others() -> None:
+    """A GradScaler now and then leaves an optimizer's step out."""
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters())
+    p = statsnet.profile("mine")
+
+    def loop() -> None:
+        with p:
+            for i in range(WARMUPS + 12 * len(ROUND)):
+                net(torch.randn(4, 16)).square().mean().backward()
+                if i != WARMUPS + 2:  # the last of the first round is left alone
+                    optimizer.step()
+                p.step()
+
+    with pytest.warns(UserWarning, match="1 steps of a kind that was never captured"):
+        loop()
+    assert p.signature is not None
+    calls = sum(c.calls for c in p.signature.clusters if (c.op, c.phase) == ("aten.add_.Tensor", "optimizer"))
+    assert calls == pytest.approx(len(list(net.parameters())))
+
+
+def test_that_nothing_can_be_written_is_known_before_the_loop(tmp_path: Path) -> None:
+    begun = False
+    with pytest.raises(UsageError, match="is a folder"), statsnet.profile("mine", output=tmp_path):
+        begun = True
+    assert not begun
+
+
 def test_a_loop_of_two_dtypes_is_mixed() -> None:
     wide, narrow = nn.Linear(16, 16), nn.Linear(16, 16).bfloat16()
     both = nn.ModuleList([wide, narrow])

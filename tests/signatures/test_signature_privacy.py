@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statsnet.environment import describe
-from statsnet.environment.record import public_torch_version, public_version
+from statsnet.environment.record import _public_name, public_torch_version, public_version
 from statsnet.errors import StatsNetError
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.model import Signature
@@ -93,6 +93,17 @@ def test_unknown_texts_are_refused(dense_signature: Signature, place: tuple[Any,
         assert_clean(changed(data, place, value))
 
 
+CPUS = (
+    "AMD Ryzen 7 7840U w/ Radeon 780M Graphics",
+    "AMD Ryzen AI 9 HX 370 w/ Radeon 890M",
+    "Phytium,FT-2000+/64",
+    "ZHAOXIN KaiXian KX-6640MA@2.2+GHz",
+    "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz",
+    "AMD Instinct MI250X/MI250",
+    "x" * 300,
+)
+
+
 @pytest.mark.parametrize(
     ("place", "value"),
     [
@@ -112,6 +123,8 @@ def test_unknown_texts_are_refused(dense_signature: Signature, place: tuple[Any,
         ((*MEASURED, "kernel_class", 0), "mm|onednn:brg_matmul:avx512_core_amx|int64|contiguous"),
         ((*PLACE, "device_name"), "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz"),
         ((*PLACE, "device_name"), "NVIDIA A100-SXM4-80GB"),
+        *(((*PLACE, "device_name"), _public_name(name)) for name in CPUS),
+        *(((*PLACE, "cpu_model"), f"{_public_name(name)} family 25 model 116 stepping 1") for name in CPUS),
         ((*PLACE, "torch"), "2.9.0.dev20250801+rocm6.4"),
         ((*PLACE, "settings"), {"KMP_AFFINITY": "granularity=fine,compact,1,0"}),
         ((*PLACE, "settings"), {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}),

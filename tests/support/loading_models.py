@@ -138,6 +138,9 @@ def empty_inputs():
 def odd_kwargs():
     return nn.Linear(3, 1), torch.ones(1, 3), 0.5
 
+def labels_third():
+    return nn.Linear(3, 1), torch.ones(4, 3), torch.ones(4)
+
 def odd_inputs():
     return {"model": nn.Linear(3, 1), "inputs": [((torch.ones(1, 3), torch.ones(1, 3)), {})]}
 

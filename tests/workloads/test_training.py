@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from statsnet.errors import WorkloadError  # noqa: E402
+from statsnet.profiling.capture import capture_step  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
 from statsnet.workloads.losses import own_loss  # noqa: E402
@@ -21,6 +22,16 @@ from statsnet.workloads.stepping import Stepper  # noqa: E402
 MODELS = """
 import torch
 from torch import nn
+
+class Sparse(nn.Linear):
+    sparse = True
+
+def sparse_by_name():
+    return Sparse(6, 2), (torch.ones(4, 6),)
+
+def held():
+    net = _net()
+    return {"model": net, "args": (torch.randn(4, 6),), "optimizer": torch.optim.AdamW(net.parameters())}
 
 def _net():
     return nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 2))
@@ -341,3 +352,17 @@ WIDE = torch.ones(3, requires_grad=True)
 def test_a_models_own_loss_is_found(outputs: Any, loss: float | None) -> None:
     found = own_loss(outputs)
     assert (None if found is None else found.item()) == loss
+
+
+def test_only_tables_have_sparse_gradients(models: str) -> None:
+    step = make_step(build(f"{models}:sparse_by_name", mode="training"), optimizer="adamw")
+    assert step(0).isfinite()
+
+
+def test_an_optimizer_that_was_made_with_the_model_steps_its_parameters_without_a_device(models: str) -> None:
+    """There, a cast gives the model new parameters."""
+    built = build(f"{models}:held", mode="training", device="meta", dtype="bfloat16")
+    own = {id(parameter) for parameter in built.model.parameters()}
+    assert {id(p) for group in built.optimizer.param_groups for p in group["params"]} == own
+    calls = capture_step(lambda: make_step(built)(0), device="meta")
+    assert any(call.phase == "optimizer" or "addcdiv" in call.op for call in calls)

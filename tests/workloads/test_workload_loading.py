@@ -107,6 +107,25 @@ def test_a_file_of_a_package_may_import_relatively(tmp_path: Path, monkeypatch: 
     assert build(f"{inner}/net.py:make", mode="inference").model.in_features == 3
 
 
+@pytest.mark.parametrize("where", ["", "code"])
+def test_a_file_of_a_package_may_import_it_by_its_name(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if it ran from the folder that holds the package, whatever the current one is."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    package = f"named_{where or 'plainly'}_in_a_test"
+    folder = tmp_path / where / package / "models"
+    folder.mkdir(parents=True)
+    (folder.parent / "config.py").write_text("width = 3\n")
+    (folder / "net.py").write_text(
+        f"import torch\nfrom {package}.config import width\n"
+        "def make():\n    return torch.nn.Linear(width, 1), torch.ones(1, width)\n"
+    )
+    assert build(f"{folder}/net.py:make", mode="inference").model.in_features == 3
+    (folder / "bad.py").write_text("import a_library_that_nobody_has\n")
+    assert "install 'a_library_that_nobody_has'" in failure(f"{folder}/bad.py:make").hint
+
+
 def test_a_file_that_does_not_import_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text("x = 1\ny = x / 0\n")
@@ -149,6 +168,7 @@ def test_a_missing_library_is_named_with_its_install_command(models: str) -> Non
         ("both_inputs", "both"),
         ("empty_inputs", "empty"),
         ("odd_kwargs", "its kwargs are a float"),
+        ("labels_third", "labels are for its loss"),
         ("odd_loss", "its loss is a int"),
         ("odd_optimizer", "its optimizer"),
     ],
