@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from itertools import pairwise
@@ -155,7 +155,8 @@ def _public_name(name: str) -> str:
     """A device's name as a file may hold it: of letters, digits and some signs, with at most a clock behind an "@"."""
     name, _, clock = re.sub(r"[^A-Za-z0-9 ()+,._@-]", " ", name).partition("@")
     clock = clock if re.fullmatch(r" ?[0-9.]+ ?[GM]Hz", clock) else ""
-    return " ".join(name.replace("@", " ").split())[:60] + (f" @ {clock.strip()}" if clock else "")
+    name = " ".join(name.split())[:60] or "unknown"
+    return name + (f" @ {clock.strip()}" if clock else "")
 
 
 def describe_machine() -> dict[str, Any]:
@@ -242,7 +243,7 @@ def cores_to_run_on() -> set[int]:
 
 def _openmp_places() -> set[int]:
     found: set[int] = set()
-    for path in sorted(set(re.findall(r"/\S*libgomp\S*\.so\S*", file_text("/proc/self/maps")))):
+    for path in sorted(set(re.findall(r"/.*/libgomp\S*\.so\S*$", file_text("/proc/self/maps"), re.MULTILINE))):
         with contextlib.suppress(OSError, AttributeError):
             openmp = ctypes.CDLL(path)
             for place in range(openmp.omp_get_num_places()):
@@ -252,11 +253,20 @@ def _openmp_places() -> set[int]:
     return found
 
 
-def run_on_all_cores() -> None:
-    """Programs that this thread starts from now on may run on all cores of the process."""
-    if hasattr(os, "sched_setaffinity"):
+@contextlib.contextmanager
+def on_all_cores() -> Iterator[None]:
+    """Programs that this thread starts meanwhile may run on all cores of the process."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    own = os.sched_getaffinity(0)
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, cores_to_run_on())
+    try:
+        yield
+    finally:
         with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, cores_to_run_on())
+            os.sched_setaffinity(0, own)
 
 
 def _cpu_quota(folder: str) -> float | None:
@@ -632,8 +642,9 @@ def relaunch_with_allocator() -> None:
     is_set = ALLOCATOR_ENV.keys() <= os.environ.keys() or "STATSNET_ALLOCATOR" in os.environ
     if sys.platform == "linux" and os.path.isfile(sys.argv[0]) and not is_set:
         command = [sys.executable, *sys.orig_argv[1:]]
-        run_on_all_cores()
-        os.execve(command[0], command, {**ALLOCATOR_ENV, **quota_env(), **os.environ, "STATSNET_ALLOCATOR": "set"})
+        variables = {**ALLOCATOR_ENV, **quota_env(), **os.environ, "STATSNET_ALLOCATOR": "set"}
+        with on_all_cores():
+            os.execve(command[0], command, variables)
 
 
 def measure(

@@ -49,7 +49,7 @@ def _library(x: Shape, weight: Shape, window: Window, groups: int, _threads: int
         ones = zip((1, 0, 1, 0), (window.stride, window.padding, window.dilation, window.output_padding), strict=True)
         stride, padding, dilation, output_padding = ((one, *value) for one, value in ones)
         window = Window(stride, padding, dilation, window.transposed, output_padding)
-    element = torch.empty(1)
+    element = torch.empty(1, device="cpu", dtype=torch.float32)  # a user may have set other defaults
     try:
         return str(choose(element.expand(x), element.expand(weight), None, *window, groups)).rpartition(".")[2]
     except RuntimeError:  # of a map that is smaller than the window

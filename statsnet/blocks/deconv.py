@@ -78,11 +78,10 @@ class DeconvKind(BlockKind):
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         batch = divided(config["batch"], divisor)
-        changed = None if batch is None else {**config, "batch": batch}
-        return changed if changed and _library(changed) == _library(config) else None
+        return _same_library(config, None if batch is None else {**config, "batch": batch})
 
     def resized(self, config: Config, factor: float) -> Config | None:
-        return resized_map(config, factor)
+        return _same_library(config, resized_map(config, factor))
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """Fewer filters; once few are left, fewer channels."""
@@ -95,7 +94,12 @@ class DeconvKind(BlockKind):
                 return None
             kept[axis] //= 2
             divisor //= 2
-        return {**config, **kept}
+        return _same_library(config, {**config, **kept})
+
+
+def _same_library(config: Config, changed: Config | None) -> Config | None:
+    """`changed`; None if torch has another library run it."""
+    return changed if changed and _library(changed) == _library(config) else None
 
 
 def _library(config: Config) -> str:

@@ -63,7 +63,7 @@ def statsnet() -> None:
     """One small network that stands for a weighted set of AI models on any device.
 
     Profile workloads into signatures, mix signatures into one small proxy network, run the proxy on
-    any device: its time changes by the same factor as that of the models it stands for.
+    any device: its time changes by about the same factor as that of the models it stands for.
     """
 
 

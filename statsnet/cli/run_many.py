@@ -14,7 +14,7 @@ import click
 from statsnet.cli import fleet, output
 from statsnet.environment import machine_differences
 from statsnet.errors import StatsNetError, shown
-from statsnet.evaluation.run_proxy import WITHOUT_COLLECTIVES, RunOptions, TimeProxy, proxy_result
+from statsnet.evaluation.run_proxy import OF_SIMULATORS, WITHOUT_COLLECTIVES, RunOptions, TimeProxy, proxy_result
 from statsnet.evaluation.standings import NamedResult, listed
 from statsnet.measure.engine import Asked, Done, Engine
 from statsnet.measure.fleet import Kind, kinds_of, of_one_kind
@@ -73,6 +73,8 @@ def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, jso
     """Time each proxy on one node of each kind, and compare. What fails is named, and loses nothing else."""
     opened = dict(zip(_labels(proxies), (open_proxy(name, trust=wanted.trust) for name in proxies), strict=True))
     output.print_notes(each.note for each in opened.values() if each.note)
+    if any(each.spec.simulation is not None for each in opened.values() if each.is_generated):
+        output.print_notes([OF_SIMULATORS])
     if any(each.spec.collectives for each in opened.values() if each.is_generated):
         output.print_notes([WITHOUT_COLLECTIVES])
     with fleet.opened(where.engine, where.device) as engine:

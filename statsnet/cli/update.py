@@ -133,17 +133,18 @@ def _opened(wanted: MakeOptions, is_guessed: bool) -> TargetDevice:
     from statsnet.devices.make_proxy import TargetDevice
 
     again = "--device recorded:NAME or recorded:FILE names the record (statsnet device list)"
-    is_guessed &= wanted.device.startswith("recorded:")
+    guessed = is_guessed and wanted.device.startswith("recorded:")
+    if guessed:
+        output.print_notes(
+            [f"the record of {wanted.device.partition(':')[2]} is taken; if it was another one: {again}"]
+        )
     try:
-        opened = TargetDevice.open(wanted)
+        return TargetDevice.open(wanted)
     except UsageError as error:
-        if not is_guessed:
+        if not guessed:
             raise
         message = f"which record the proxy was made with is not known: {error.message}"
         raise UsageError(message, cause=error.cause, hint=again) from error
-    if is_guessed:
-        wanted.note(f"the record of {wanted.device.partition(':')[2]} is taken; if that was another one: {again}")
-    return opened
 
 
 def _made_for(spec: ProxySpec, fit: Fit | None) -> str:

@@ -42,7 +42,8 @@ def live_folders() -> list[Path]:
 def temporary_folder(prefix: str = PREFIX, within: Path | None = None) -> Iterator[Path]:
     """A folder that goes with the `with` block: in the system's folder for temporary files, or `within` another.
 
-    What killed processes have left there under this prefix is removed first. Raises OSError as tempfile does.
+    What killed processes have left there under this prefix is removed first. Raises OSError as tempfile does, and
+    StatsNetError where no folder for temporary files is known.
     """
     place = within or _usual_place()
     if within is None:

@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from statsnet.environment.record import cores_to_run_on, run_on_all_cores
+from statsnet.environment.record import cores_to_run_on, on_all_cores
 from statsnet.errors import MeasurementError
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.process_server import REQUEST_BYTES, Request
@@ -115,9 +115,8 @@ class Server:
         """Processes that are in use."""
         self.has_forked = False
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        run_on_all_cores()
         try:
-            with theirs:
+            with theirs, on_all_cores():
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
                     env=surroundings.variables,

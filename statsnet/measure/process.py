@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from statsnet.environment import ALLOCATOR_ENV, describe, quota_env
-from statsnet.environment.record import run_on_all_cores
+from statsnet.environment.record import on_all_cores
 from statsnet.environment.temporary import temporary_folder
 from statsnet.measure import device_lock, end_with_parent, sandbox
 from statsnet.measure.control import DEFAULT, Control, Job
@@ -184,16 +184,16 @@ class MeasuringProcess(Generic[R]):
                     return forked
             program = [*control.under, sys.executable, "-P", "-m", _PROGRAM, str(self._folder), str(writing_end)]
             within = sandbox.around(self._folder, *map(Path, control.writes))
-            run_on_all_cores()
-            return _FreshProcess(
-                [*_ENDING_WITH_THIS, str(os.getpid()), *within, *program],
-                env=variables | control.rank_env,
-                stdin=subprocess.PIPE if self._takes_turns else subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=(writing_end, *LOCKS.descriptors),
-                start_new_session=True,  # its own group, so that processes which the task starts end with it
-            )
+            with on_all_cores():
+                return _FreshProcess(
+                    [*_ENDING_WITH_THIS, str(os.getpid()), *within, *program],
+                    env=variables | control.rank_env,
+                    stdin=subprocess.PIPE if self._takes_turns else subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(writing_end, *LOCKS.descriptors),
+                    start_new_session=True,  # its own group, so that processes which the task starts end with it
+                )
 
     def _may_be_forked(self) -> bool:
         """Not if the process needs variables of its own, or runs under another program or in a sandbox."""

@@ -12,7 +12,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -67,16 +68,26 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _end(code: int) -> NoReturn:
-    """Python would wait for threads that a user's model has left, forever if they run forever."""
+def end_process(work: Callable[[], int]) -> NoReturn:
+    """Exit with the code of some work. Python would wait for threads that a user's model has left, forever if they run
+    forever."""
+    code = 1
+    try:
+        code = work()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except BaseException:
+        traceback.print_exc()
     own = threading.current_thread()
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not own):
+    if not any(not thread.daemon for thread in threading.enumerate() if thread is not own):
+        sys.exit(code)
+    try:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
+    finally:
         os._exit(code)
-    sys.exit(code)
 
 
 if __name__ == "__main__":
-    _end(main(Path(sys.argv[1]), int(sys.argv[2])))
+    end_process(lambda: main(Path(sys.argv[1]), int(sys.argv[2])))

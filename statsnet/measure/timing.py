@@ -24,8 +24,8 @@ from statsnet.environment.record import (
     ALLOCATOR_ENV,
     cores_to_run_on,
     describe,
+    on_all_cores,
     quota_env,
-    run_on_all_cores,
     usable_cores,
 )
 from statsnet.measure.rank_ends import GROUP_TIMEOUT_S, to_say
@@ -46,8 +46,9 @@ def relaunch_with_allocator() -> None:
     is_set = ALLOCATOR_ENV.keys() <= os.environ.keys() or "STATSNET_ALLOCATOR" in os.environ
     if sys.platform == "linux" and os.path.isfile(sys.argv[0]) and not is_set:
         command = [sys.executable, *sys.orig_argv[1:]]
-        run_on_all_cores()
-        os.execve(command[0], command, {**ALLOCATOR_ENV, **quota_env(), **os.environ, "STATSNET_ALLOCATOR": "set"})
+        variables = {**ALLOCATOR_ENV, **quota_env(), **os.environ, "STATSNET_ALLOCATOR": "set"}
+        with on_all_cores():
+            os.execve(command[0], command, variables)
 
 
 def measure(

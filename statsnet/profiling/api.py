@@ -45,6 +45,7 @@ from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS, coarsen
 from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
+from statsnet.units import plural
 from statsnet.workloads.dtypes import MIXED, dtype_of
 
 RARE = 0.05
@@ -65,8 +66,9 @@ class profile:
 
     Raises MeasurementError at the end of the block for fewer steps than a Schedule needs, and where a part of
     them cannot be seen, such as compiled models and threads of the loop's own (loop_steps.py). Raises UsageError
-    if another `profile` is active, DeviceError for a device that is not there. An exception inside the block
-    passes through, and nothing is written.
+    if another `profile` is active, DeviceError for a device that is not there; before the loop, what
+    `outputs.check_file` raises for an `output` that cannot be written. An exception inside the block passes
+    through, and nothing is written.
     """
 
     _active = False
@@ -175,16 +177,17 @@ class profile:
             save_signature(self._output, self.signature)
 
     def _check_captured(self) -> None:
-        """A kind of step that was never captured must not be missing without a word. Where such steps are RARE, as
-        those in which a GradScaler finds an overflow, they count as the kind that is most like them, with a warning."""
+        """A kind of step that was never captured must not be missing without a word. Where such steps are RARE and do
+        less than captured ones, as those in which a GradScaler finds an overflow, they count as the kind that is most
+        like them, with a warning."""
         captured = {variant.kind for variant in self._join.variants}
         missing = {kind: n for kind, n in self._optimizer_steps.items() if kind not in captured}
         number = sum(missing.values())
         if not missing:
             return
-        what = f"'{self.name}' had {number} steps of a kind that was never captured"
-        calls = next(iter(missing))
-        if number > RARE * self._optimizer_steps.total():
+        what = f"'{self.name}' had {plural(number, 'step')} of a kind that was never captured"
+        calls = max(missing)
+        if number > RARE * self._optimizer_steps.total() or calls > max(captured):
             raise MeasurementError(
                 what,
                 cause=f"{calls} optimizer calls in a step, which no captured step made",

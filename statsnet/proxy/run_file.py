@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -26,16 +27,22 @@ if __name__ == "__main__":
 @cache
 def run_source() -> str:
     """Text of run.py."""
-    imports = {"import runpy", "import torch"}
+    modules = {"runpy"}
+    names: dict[str, set[str]] = defaultdict(set)
     bodies = []
     for file in (record.__file__, launch.__file__, rank_ends.__file__, ranks.__file__, timing.__file__):
         text = Path(file).read_text(encoding="utf-8")
         statements = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
-        lines = (ast.get_source_segment(text, n) or "" for n in statements)
-        imports |= {line for line in lines if not line.startswith("from statsnet.")}
+        for statement in statements:
+            told = {name.name for name in statement.names}
+            if isinstance(statement, ast.Import):
+                modules |= told
+            elif not (statement.module or "").startswith("statsnet."):
+                names[statement.module or ""] |= told
         last = max(node.end_lineno or 0 for node in statements)
         bodies.append("\n".join(text.splitlines()[last:]).strip())
     body = re.sub(r"\n +import torch .*\n+", "\n", "\n\n\n".join(bodies))  # run.py imports torch at its top
-    standard = sorted(imports - {"import torch"}, key=lambda line: (line.startswith("from"), line))
+    standard = [f"import {name}" for name in sorted(modules - {"torch"})]
+    standard += [f"from {name} import {', '.join(sorted(told))}" for name, told in sorted(names.items())]
     parts = [HEADER, "\n".join(standard), "", "import torch", "", body, "\n", RUN_BY_ITSELF]
     return "\n".join(parts).replace("  # fmt: skip", "")

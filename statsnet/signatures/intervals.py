@@ -82,8 +82,8 @@ def suite_factor(members: Sequence[Member]) -> Interval:
     """The factor F_b / F_a of a weighted suite, F(e) = Σ rate_i T_i(e), with its interval by the delta method.
 
     d log F / d log T_i is the member's share of the time. So each side's variance is Σ share² · variance, if members
-    are disturbed one by one. Where all have as many processes, these are rounds: what slows a whole round shows in the
-    sums of the rounds. The wider interval of the two counts.
+    are disturbed one by one. Where all have as many processes, these are taken for rounds: what slows a whole round
+    shows in the sums of the rounds. The wider interval of the two counts.
     """
     value = 0.0
     terms: list[tuple[float, _LogMean]] = []

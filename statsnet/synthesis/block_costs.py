@@ -52,8 +52,8 @@ class BlockCosts:
     how much the measured blocks' times changed from alone to in place: by shape, or else by kernel class. Where these
     say nothing, the `usual` corrections hold.
 
-    Optimizers' operators have corrections of their own: parameters are in memory alone and in place, while additions of
-    activations find in place what the operator before has just written.
+    Optimizers' operators have corrections of their own, and none before a network was measured: parameters are in
+    memory alone and in place, while additions of activations find in place what the operator before has just written.
 
     The time of a training step with nothing to do (`idle_s`, from `MeasureIdleStep`) is in every block's measurement
     (once in that of a row of blocks), but only once in a network. So it is subtracted from each block.
@@ -79,6 +79,8 @@ class BlockCosts:
     """By identity, of each measured network."""
     stepped: tuple[Sums, ...] = ()
     """How the optimizers' times changed from alone to in place, of each measured network."""
+    of_optimizers: Mapping[str, float] = field(default_factory=dict)
+    """The corrections of optimizers' operators that follow from these."""
     _columns: dict[Any, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     _apart_s: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     """What `matrix` and `forward_and_backward_s` have worked out; blocks that are added change none of it."""
@@ -202,7 +204,8 @@ class BlockCosts:
         """With the times of the optimizers' operators in a step of a measured network of so many uses of blocks."""
         loads = ((self.optimizer_loads[key], n) for key, n in counts.items() if key in self.optimizer_loads)
         alone = tuple(g for load, n in loads for g in scaled(load.groups, float(n)))
-        return replace(self, stepped=(*self.stepped, sums_of([(alone, tuple(there))])), _columns={}, _apart_s={})
+        stepped = (*self.stepped, sums_of([(alone, tuple(there))]))
+        return replace(self, stepped=stepped, of_optimizers=corrections_of(stepped), _columns={}, _apart_s={})
 
     def _in_place(self, towers: Sequence[Tower], blocks: Blocks) -> dict[str, tuple[OperatorGroup, ...]]:
         """One use of each block, by identity: the mean over its uses."""
@@ -266,7 +269,8 @@ class BlockCosts:
     def _load(self, placed: Placed, corrections: Corrections) -> StepLoad:
         groups = self._block_groups(placed.identity, corrections)
         if placed.key in self.optimizer_loads:
-            groups += corrected(self.optimizer_loads[placed.key].groups, [corrections_of(self.stepped)])
+            known = [self.of_optimizers] if corrections else []
+            groups += corrected(self.optimizer_loads[placed.key].groups, known)
         return StepLoad(groups=groups, framework_s=self._framework_alone_s(placed))
 
     def _block_groups(self, identity: str, corrections: Corrections) -> tuple[OperatorGroup, ...]:

@@ -28,10 +28,6 @@ of ResNet-50, of five vision models, and of these and three of recommendation mi
 points at 84, 112 and 99 ms, and by 2.5, 2.4 and 2.8 at 274, 260 and 170; FLOP/s by 24, 2 and 11 %, and by 5, 6 and 1 %.
 """
 
-LONGEST_USUAL_S = {"inference": 0.48, "training": 0.96}
-"""No usual step on a CPU is longer: nothing in the figures above asks for more, and the time to make a proxy goes by
-its step. A suite of hundreds of members would else have a step of seconds."""
-
 DISTINCT_CALLS = 44
 SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
 """Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
@@ -50,13 +46,12 @@ def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
     """Seconds. Where blocks have their own sizes, a step holds one call of each of the DISTINCT_CALLS operators that
     take the most time: at least SHORTEST_STEP_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's time; but of
     a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite,
-    but at least USUAL_STEP_S or the suite's time, whichever is less, and SHORTEST_STEP_S; and longer for LONG_CALLS; at
-    most LONGEST_USUAL_S. With collectives, it is longer until their calls come out whole."""
+    but at least USUAL_STEP_S or the suite's time, whichever is less, and SHORTEST_STEP_S; and longer for LONG_CALLS.
+    With collectives, it is longer until their calls come out whole."""
     collectives, suite_s = asked_collectives(target), sum(m.latency_s for m in target.members)
     if not own_sizes:
         of_calls_s = min(_long_calls_s(target), SHORTER_FOR_CALLS * suite_s)
         usual_s = max(budget_of(target, DEFAULT_COMPRESSION), min(USUAL_STEP_S[target.mode], suite_s), of_calls_s)
-        usual_s = min(usual_s, LONGEST_USUAL_S[target.mode])
         return step_of_whole_calls(collectives, usual_s, suite_s)
     dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
     calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)

@@ -166,8 +166,9 @@ def nearest_sizes(source: Source, room: StepRoom, *, own_sizes: bool) -> list[Ca
 def _nearest_first(
     source: Source, share: float, room: StepRoom, own_sizes: bool
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """The candidates of a source that come first, and the others. `share` is its forward pass's (or its family's)."""
-    share *= _backward_too(source, room.mode)
+    """The candidates of a source that come first, and the others. `share` is the forward pass's share of the time, of
+    the source or of its family."""
+    share = min(share * _backward_too(source, room.mode), 1.0)
     of_source = _of_source(source, share, room)
     if own_sizes:
         return _own_size_first(source, of_source, share * room.budget_s, room.longest_s(source.kind))

@@ -29,9 +29,9 @@ else no number of such blocks would bring the class's time without much of somet
 SHORT = 4e-3
 """Nor can blocks stand for a class if this share of the time in it is lacking in their network."""
 
-LEAST_ROUNDED, LEAST_COARSE = 1 / 2, 1e-3
-"""Nor those of which a single one brings more than this share of the class's time, and more than SHORT of the step: the
-program counts in whole blocks. This holds for classes of at least the second share of the target's time."""
+MOST_AT_ONCE, LEAST_COARSE = 1 / 2, 1e-3
+"""Nor can blocks if a single one brings more than the first share of the class's time, and more than SHORT of the step:
+the program counts in whole blocks. This holds for classes of at least the second share of the target's time."""
 
 LEAST_SHARE = 3e-4
 """Kernel classes with a smaller share of the target's time get no block of their own."""
@@ -86,7 +86,7 @@ def too_coarse(shares: Mapping[str, float], loads: Iterable[StepLoad], budget_s:
         name: share
         for name, share in shares.items()
         if share >= LEAST_COARSE
-        and least_s[name] > max(LEAST_ROUNDED * share, SHORT) * budget_s
+        and least_s[name] > max(MOST_AT_ONCE * share, SHORT) * budget_s
         and name.partition("|")[0] not in LOOK_UPS
     }
 

@@ -22,7 +22,7 @@ FROM_CACHE_S = 0.2
 def solve_in_rounds(
     problem: Problem, *, effort: Effort | None = None, known: Knowledge | None = None
 ) -> tuple[Trial, tuple[Round, ...]]:
-    """The best network, and an entry for each measured network. The best is measured once more (`confirmed`).
+    """The chosen network, and an entry for each measured one. The chosen one is measured once more (`confirmed`).
 
     Each round learns the blocks' times in place and, for the program's right-hand side, what belongs to no block, such
     as the framework time that a network has beyond its blocks'. The first rounds choose freely, later ones near the

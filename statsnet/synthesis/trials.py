@@ -117,8 +117,8 @@ class Knowledge:
 
     def chosen(self, problem: Problem) -> Trial | None:
         """The one that becomes the proxy: of those that meet all bars, if there are any."""
-        good = [trial for trial in self.trials if trial.is_good(problem)]
-        return replace(self, trials=tuple(good)).best(problem) if good else self.best(problem)
+        good = tuple(trial for trial in self.trials if trial.is_good(problem))
+        return min(good or self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)
 
 
 def gained_little(trials: Sequence[Trial], problem: Problem) -> bool:

@@ -63,8 +63,9 @@ class BuiltWorkload:
         """Whether an embedding of the model gives sparse gradients."""
         import torch
 
-        tables = (torch.nn.Embedding, torch.nn.EmbeddingBag)
-        return any(isinstance(module, tables) and module.sparse for module in self.model.modules())
+        layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd, torch.nn.RNNBase)
+        marked = (m for m in self.model.modules() if getattr(m, "sparse", False) is True and not isinstance(m, layers))
+        return any(parameter.dim() == 2 for module in marked for parameter in module.parameters(recurse=False))
 
     @property
     def whole(self) -> torch.nn.Module:

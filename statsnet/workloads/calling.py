@@ -207,7 +207,7 @@ def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
         if _is_loader(args) and kwargs:
             raise _bad_result(target, "it gives a loader as args, and kwargs: put these into the loader's batches")
         entries: list[Any] = _entries(args) if _is_loader(args) else [(() if args is None else args, kwargs)]
-    elif made.get("args") is not None or made.get("kwargs") is not None:
+    elif made.get("args") is not None or made.get("kwargs") not in (None, {}):
         raise _bad_result(target, "it gives both 'inputs' and 'args' or 'kwargs'")
     else:
         entries = _entries(made["inputs"])

@@ -157,13 +157,21 @@ def _import_file(path: str) -> ModuleType:
 
 
 def _root_of(missing: str, file: Path) -> str | None:
-    """The folder that holds a module which was not found: the current one, or one around the file. A file of a package
+    """The folder that holds a package which was not found: one around the file, or the current one. A file of a package
     imports its neighbours by the package's name, and is run from the folder that the package is in."""
     first = missing.partition(".")[0]
-    for folder in (Path.cwd(), *file.parents):
-        if first and ((folder / first).is_dir() or (folder / f"{first}.py").is_file()):
-            return None if str(folder) in sys.path else str(folder)
+    for folder in (*file.parents, *_current_folder()):
+        is_around = folder / first in file.parents
+        if first and (is_around or (folder / first / "__init__.py").is_file()) and str(folder) not in sys.path:
+            return str(folder)
     return None
+
+
+def _current_folder() -> list[Path]:
+    try:
+        return [Path.cwd()]
+    except FileNotFoundError:  # somebody has removed it
+        return []
 
 
 def _import_of_package(file: Path) -> ModuleType:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import UsageError, WorkloadError, one_of
+from statsnet.workloads.stepping import optimizers_in
 
 if TYPE_CHECKING:
     import torch
@@ -70,17 +71,18 @@ def _is_function(optimizer: Any) -> bool:
 
 @contextmanager
 def parameters_kept(optimizer: Any, modules: Sequence[torch.nn.Module]) -> Iterator[None]:
-    """An optimizer that was made with the modules' parameters has those that take their place meanwhile."""
-    import torch
-
-    if not isinstance(optimizer, torch.optim.Optimizer):
+    """Where modules get new parameters meanwhile, optimizers that were made with the old ones step the new ones:
+    torch's own among what `optimizer` holds."""
+    optimizers = list(optimizers_in(optimizer, set()))
+    if not optimizers:
         yield
         return
     before = [dict(module.named_parameters()) for module in modules]
     yield
     after = [dict(module.named_parameters()) for module in modules]
     new = {id(old): now[name] for then, now in zip(before, after, strict=True) for name, old in then.items()}
-    for group in optimizer.param_groups:
-        group["params"] = [new.get(id(parameter), parameter) for parameter in group["params"]]
-    for old in [parameter for parameter in optimizer.state if id(parameter) in new]:
-        optimizer.state[new[id(old)]] = optimizer.state.pop(old)
+    for each in optimizers:
+        for group in each.param_groups:
+            group["params"][:] = [new.get(id(parameter), parameter) for parameter in group["params"]]
+        for old in [parameter for parameter in each.state if id(parameter) in new]:
+            each.state[new[id(old)]] = each.state.pop(old)

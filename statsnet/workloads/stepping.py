@@ -97,7 +97,7 @@ class Stepper:
         found: list[Any] = [optimizer.state for optimizer in keeping]
         for part in self._optimizers:
             if not isinstance(part, torch.optim.Optimizer):
-                inner = list(_optimizers_in(part, set()))
+                inner = list(optimizers_in(part, set()))
                 found += [optimizer.state for optimizer in inner] or [vars(part) if hasattr(part, "__dict__") else {}]
                 keeping += inner
         own = {id(tensor) for parameter in self._parameters for tensor in (parameter, parameter.grad)}
@@ -109,7 +109,7 @@ class Stepper:
         """What puts the parameters and the states of torch's optimizers back to what they are now."""
         import torch
 
-        optimizers = [inner for part in self._optimizers for inner in _optimizers_in(part, set())]
+        optimizers = [inner for part in self._optimizers for inner in optimizers_in(part, set())]
         states = [copied(optimizer.state) for optimizer in optimizers]
         values = [parameter.detach().clone() for parameter in self._parameters]
 
@@ -164,7 +164,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
     return name in parameters
 
 
-def _optimizers_in(value: Any, seen: set[int]) -> Iterator[torch.optim.Optimizer]:
+def optimizers_in(value: Any, seen: set[int]) -> Iterator[torch.optim.Optimizer]:
     """torch's optimizers among an object's attributes, in their lists and in what those hold."""
     import torch
 
@@ -182,4 +182,4 @@ def _optimizers_in(value: Any, seen: set[int]) -> Iterator[torch.optim.Optimizer
     elif hasattr(value, "__dict__") and not isinstance(value, type) and not inspect.isroutine(value):
         inside = vars(value).values()
     for part in list(inside):
-        yield from _optimizers_in(part, seen)
+        yield from optimizers_in(part, seen)

@@ -31,6 +31,7 @@ from fake_tasks import (
 )
 from measuring import assert_all_end
 
+from statsnet.environment.record import usable_cores
 from statsnet.errors import MeasurementError, UsageError, WorkloadError
 from statsnet.measure import end_with_parent, process
 from statsnet.measure.control import Control
@@ -313,10 +314,30 @@ def test_threads_may_read_results_of_one_type_at_once() -> None:
     assert subprocess.run([sys.executable, "-c", RACE], input=data, check=False).returncode == 0
 
 
-def test_a_thread_that_runs_forever_does_not_keep_a_process() -> None:
-    code = (
-        "import threading\nfrom statsnet.measure.process_main import _end\n"
-        "threading.Thread(target=threading.Event().wait).start()\nprint('measured')\n_end(3)"
+@pytest.mark.parametrize(("work", "code"), [("3", 3), ("1 / 0", 1), ("sys.exit('why')", 1), ("sys.exit()", 0)])
+def test_a_thread_that_runs_forever_does_not_keep_a_process(work: str, code: int) -> None:
+    text = (
+        "import sys, threading\nfrom statsnet.measure.process_main import end_process\n"
+        f"threading.Thread(target=threading.Event().wait).start()\nprint('measured')\nend_process(lambda: {work})"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert (ended.returncode, ended.stdout) == (3, "measured\n")
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (code, "measured\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="needs two cores of Linux")
+@pytest.mark.parametrize("binding", [{"OMP_PROC_BIND": "true"}, {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}])
+def test_bound_threads_hide_no_cores(binding: dict[str, str]) -> None:
+    """libgomp holds the thread that loads it to one core. What that thread starts runs on all of them."""
+    text = (
+        "import os, subprocess, sys, torch\nfrom statsnet.environment.record import on_all_cores, usable_cores\n"
+        "count = 'import os; print(len(os.sched_getaffinity(0)))'\n"
+        "own = os.sched_getaffinity(0)\n"
+        "with on_all_cores():\n    started = subprocess.check_output([sys.executable, '-c', count], text=True)\n"
+        "print(usable_cores(), int(started), own == os.sched_getaffinity(0))"
+    )
+    unbound = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    ended = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=unbound | binding, timeout=120, check=True
+    )
+    cores = usable_cores()
+    assert ended.stdout.split() == [str(cores), str(len(os.sched_getaffinity(0))), "True"]

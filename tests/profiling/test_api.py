@@ -257,11 +257,28 @@ def test_a_rare_kind_of_step_counts_as_the_others() -> None:
                     optimizer.step()
                 p.step()
 
-    with pytest.warns(UserWarning, match="1 steps of a kind that was never captured"):
+    with pytest.warns(UserWarning, match="had 1 step of a kind that was never captured"):
         loop()
     assert p.signature is not None
     calls = sum(c.calls for c in p.signature.clusters if (c.op, c.phase) == ("aten.add_.Tensor", "optimizer"))
     assert calls == pytest.approx(len(list(net.parameters())))
+
+
+def test_a_rare_kind_that_does_more_is_not_left_out() -> None:
+    """With gradient accumulation, few steps have an optimizer."""
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters())
+
+    def loop() -> None:
+        with statsnet.profile("mine") as p:
+            for i in range(WARMUPS + 12 * len(ROUND)):
+                net(torch.randn(4, 16)).square().mean().backward()
+                if i == WARMUPS + 2:
+                    optimizer.step()
+                p.step()
+
+    with pytest.raises(MeasurementError, match="had 1 step of a kind that was never captured"):
+        loop()
 
 
 def test_that_nothing_can_be_written_is_known_before_the_loop(tmp_path: Path) -> None:

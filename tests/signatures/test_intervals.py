@@ -118,6 +118,16 @@ def test_a_suites_interval_holds_what_it_promises() -> None:
     assert 0.93 <= hits / repeats <= 0.99
 
 
+def test_a_suites_interval_knows_that_a_whole_round_may_be_slower() -> None:
+    """Of 29 members and two rounds, the second of side b takes a tenth longer for all of them."""
+    members = [Member(rate=1.0, a=processes(1.0, 1.0), b=processes(1.0, 1.1)) for _ in range(29)]
+    factor = suite_factor(members)
+    assert factor.value == pytest.approx(math.sqrt(1.1))
+    rounds = stats.t.interval(0.95, 1, loc=math.log(1.1) / 2, scale=stats.sem([0.0, math.log(1.1)]))
+    assert (factor.low, factor.high) == (pytest.approx(math.exp(rounds[0])), pytest.approx(math.exp(rounds[1])))
+    assert not factor.significant
+
+
 def test_geometric_mean() -> None:
     assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
     assert geometric_mean([1.0, 10.0, 100.0]) == pytest.approx(10.0)

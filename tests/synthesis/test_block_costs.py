@@ -15,6 +15,7 @@ from statsnet.synthesis.block_costs import LEAST_CALL_S, BlockCosts
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart
 from statsnet.synthesis.corrections import LARGEST_CORRECTION
 from statsnet.synthesis.failing_blocks import without_operators
+from statsnet.synthesis.loads import groups_of
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 
 ROWS = MatchedCharacteristics(target_of(small_signature()))
@@ -152,6 +153,25 @@ def test_parameters_alone_are_nothing_without_their_step() -> None:
     assert others
     for other in others:
         assert seconds(costs, other) == pytest.approx(1e-4 + 0.004 * other.config["shape"][0] / 40)
+
+
+def test_optimizers_learn_from_optimizers_alone() -> None:
+    """An addition that follows its operand's product finds it in the caches; a parameter's does not."""
+    stepped, plain = linear(4, optimizer="sgd"), linear(4)
+    costs = costs_of((stepped, alone(part("add", 0.002), part("add", 0.004))))
+    before_s = seconds(costs, stepped) - seconds(costs, plain)
+    assert before_s == pytest.approx(0.004)
+    other, beside = linear(16, optimizer="sgd"), linear(16)
+    costs = costs.with_others(costs_of((other, alone(part("add", 0.002), part("add", 0.004)))))
+    costs = in_place(costs, (plain, part("add", 0.001)))
+    assert seconds(costs, other) - seconds(costs, beside) == pytest.approx(0.004)
+    there = [replace(g, time_s=0.009) for g in groups_of(part("add", 0.009))]
+    costs = costs.learn_optimizers({stepped.key: 1, plain.key: 5}, there)
+    assert seconds(costs, other) - seconds(costs, beside) == pytest.approx(0.004 * 2), "no more than twice"
+    costs = costs_of((stepped, alone(part("add", 0.002), part("add", 0.004))))
+    costs = costs.learn_optimizers({stepped.key: 2}, [replace(g, time_s=0.006) for g in there])
+    assert seconds(costs, stepped) - seconds(costs, plain) == pytest.approx(0.003)
+    assert seconds(costs, plain) == pytest.approx(0.002), "nor others from optimizers"
 
 
 def test_a_resized_block_is_predicted_from_the_measured_one_until_it_runs() -> None:

@@ -179,6 +179,21 @@ def test_rounds_stop_when_a_network_is_good() -> None:
     assert len(history) < len(solve_in_rounds(problem, effort=THOROUGH)[1])
 
 
+def test_a_network_that_meets_all_bars_is_kept_before_one_of_a_lower_error(
+    solved: Solved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates weigh little in the error, and have a bar of their own."""
+    _, best, _ = solved
+    problem = small_problem()
+    other = replace(best, counts={}, measurement=replace(best.measurement, drift=2.0))
+    known = Knowledge(costs=problem.costs, trials=(best, other))
+    monkeypatch.setattr(Trial, "error", lambda self, *_: self.measurement.drift)
+    monkeypatch.setattr(Trial, "is_good", lambda self, _: self is other)
+    assert (known.best(problem), known.chosen(problem)) == (best, other)
+    monkeypatch.setattr(Trial, "is_good", lambda *_: False)
+    assert known.chosen(problem) == best
+
+
 def test_rounds_stop_when_one_gains_little(solved: Solved) -> None:
     """A thorough synthesis goes on."""
     *_, history = solved
