@@ -84,7 +84,8 @@ def _half(channels: int) -> int:
 
 def _layer(config: Config) -> _Layer:
     gradient, x, weight = operands_of(config)
-    if len({len(gradient.shape), len(x.shape), len(weight.shape), max(3, len(x.shape))}) > 1:
+    axes = {len(operand.shape) for operand in (gradient, x, weight)}
+    if len(axes) > 1 or min(axes) < 3:
         raise ValueError("the operands are of no convolution")
     return _Layer(shape=x.shape, filters=gradient.shape[1], groups=config["arguments"][GROUPS][1])
 

@@ -76,6 +76,8 @@ def end_process(work: Callable[[], int]) -> NoReturn:
         code = work()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        if isinstance(stop.code, str):
+            print(stop.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     own = threading.current_thread()

@@ -66,6 +66,9 @@ MOST_OF_KIND = 1.25
 LARGER = (2 / 5, 1 / 4)
 """More SIZES, where a block may take that much."""
 
+OF_RULES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What a kind's rules may raise for sizes that are none of its own."""
+
 LIMIT = 360
 """Most candidates, unless somebody asks for another number."""
 
@@ -183,7 +186,7 @@ def _backward_too(source: Source, mode: str) -> float:
         return 1.0
     try:
         forward_s, whole_s = (estimate_s(source.kind, source.config, training=t)[0] for t in (False, True))
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+    except OF_RULES:
         return 1.0
     return whole_s / forward_s
 
@@ -207,7 +210,7 @@ def _of_source(source: Source, share: float, room: StepRoom) -> list[Candidate]:
     """None where the kind's rules fail on the motif's sizes: something of another size may stand for it."""
     try:
         return _sizes(source, share, _wanted(source, share, room), room)
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+    except OF_RULES:
         return []
 
 
