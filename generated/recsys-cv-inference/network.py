@@ -972,9 +972,9 @@ def working_dtype(device: str) -> torch.dtype:
 def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> list[list[Tensor]]:
     """Inputs of towers and side inputs of blocks, in the dtype in which earlier layers would hand them on."""
     for place, tower in enumerate(proxy.towers):
-        for name, weight in tower.named_parameters():
-            if name.rpartition(".")[2] in SIDE_INPUTS and place not in KEPT:
-                weight.data = weight.data.to(dtype)
+        for name, branch in itertools.chain(tower.named_parameters(), tower.named_buffers()):
+            if name.rpartition(".")[2].rstrip("0123456789") in SIDE_INPUTS and place not in KEPT:
+                branch.data = branch.data.to(dtype)
     activations = [place for place, x in enumerate(given[0]) if x.is_floating_point() and place not in KEPT]
     distinct = {id(batch[place]): batch[place] for batch in given for place in activations}
     converted = {key: x.to(dtype) for key, x in distinct.items()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
+import string
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -74,7 +76,15 @@ def parameter_count(block: Placed) -> int:
 
 def has_side_input(block: Placed) -> bool:
     """Whether it reads an activation of another branch beside its input."""
-    return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[1] > 0
+    return _has_side_input(block.kind, json.dumps(block.config, sort_keys=True))
+
+
+@cache
+def _has_side_input(kind_name: str, config_json: str) -> bool:
+    """A concatenation has several, which are no parameters; what a mask lets through is none."""
+    module = KINDS[kind_name].on_meta(_config(config_json))
+    names = (name for name, _ in itertools.chain(module.named_parameters(), module.named_buffers()))
+    return any(is_side_input(name.rstrip(string.digits)) for name in names)
 
 
 def elements_read(block: Placed) -> int:

@@ -50,7 +50,7 @@ def test_a_system_that_does_not_tell(tmp_path: Path) -> None:
     [(2, 0, 64), (2, 8, 64), (2, 32, 64), (2, 480, 128), (8, 96, 192), (16, 480, 960), (96, 1152, 1024)],
 )
 def test_sizes_on_a_cpu(cores: int, last_level_mib: int, expected_mib: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.os, "sched_getaffinity", lambda _: {*range(cores)})
+    monkeypatch.setattr(module, "cores_to_run_on", lambda: {*range(cores)})
     monkeypatch.setattr(module, "last_level_bytes", lambda _: last_level_mib * MIB)
     assert flush_bytes("cpu") == expected_mib * MIB
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from statsnet.proxy.emit import network_source
-from statsnet.proxy.towers import Placed, Tower
+from statsnet.proxy.towers import Placed, Tower, has_side_input
 
 MODES = ["inference", "training"]
 
@@ -43,9 +43,11 @@ def test_under_autocast_activations_come_in_its_dtype(mode: str, write_source: C
 
 @pytest.mark.parametrize("mode", MODES)
 def test_towers_that_keep_their_dtype_are_handed_it_under_autocast(mode: str, load: Any) -> None:
-    """Their side inputs, too. A sum of both is then one of float32."""
+    """Their side inputs, too: a sum of both is then one of float32, and so is what is concatenated of several."""
     add = Placed(kind="pointwise", config={"functions": ("add",), "operand": (4, 8), "shape": (4, 8)})
-    towers = [Tower(blocks=(add,), keeps_dtype=keeps) for keeps in (False, True, False)]
+    joined = Placed(kind="concat", config={"shape": (4, 12), "axis": 1, "pieces": 3})
+    assert has_side_input(add) and has_side_input(joined)
+    towers = [Tower(blocks=(each,), keeps_dtype=keeps) for each, keeps in ((add, False), (add, True), (joined, False))]
     network = load(network_source(towers, title="t", spec_id="", mode=mode, dtype="float32", seed=0))
     step = network.make_step(network.build())
     assert [y.dtype for y in step()] == [torch.float32] * 3
