@@ -81,8 +81,13 @@ def end_process(work: Callable[[], int]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     own = threading.current_thread()
-    if not any(not thread.daemon for thread in threading.enumerate() if thread is not own):
-        sys.exit(code)
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not own):
+        exit_at_once(code)
+    sys.exit(code)
+
+
+def exit_at_once(code: int) -> NoReturn:
+    """Without taking torch down, which takes long, and without the threads that a library or a model has left."""
     try:
         atexit._run_exitfuncs()
         sys.stdout.flush()

@@ -9,7 +9,6 @@ as its parent closes the socket, and its copies end with it.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import gc
@@ -32,7 +31,7 @@ import msgspec
 
 from statsnet.environment import SETTINGS
 from statsnet.measure.end_with_parent import end_with_parent
-from statsnet.measure.process_main import main
+from statsnet.measure.process_main import exit_at_once, main
 
 LIBRARIES = frozenset(
     {
@@ -201,7 +200,7 @@ class _Server:
         except BaseException:
             traceback.print_exc()
         finally:
-            _exit(code)
+            exit_at_once(code)
 
     def _forget(self) -> None:
         """Take back what makes this process a server."""
@@ -236,16 +235,6 @@ def _fork() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
-
-
-def _exit(code: int) -> NoReturn:
-    """Not by sys.exit: taking torch down takes long, and threads that a library left, such as gloo's, may abort it."""
-    try:
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
 
 
 def _run(request: Request, events_fd: int) -> int:
