@@ -11,8 +11,7 @@ import torch
 from statsnet.blocks.base import Config
 from statsnet.blocks.conv import same_library
 from statsnet.blocks.convolution_library import Window, library
-from statsnet.blocks.operator_call import Operand, contiguous_strides, operands_of
-from statsnet.signatures.strides import resized_strides
+from statsnet.blocks.operator_call import operands_of
 
 NAME = "convolution_backward"
 
@@ -63,7 +62,7 @@ def narrowed(config: Config, divisor: int) -> Config | None:
     channels, filters, groups = layer.shape[1], layer.filters, layer.groups
     while divisor > 1:
         if groups > 1:
-            kept = _half(groups) if groups == channels else groups // 2 if groups % 2 == 0 and groups > 2 else 0
+            kept = _half_of_groups(groups, channels)
             channels, filters, groups = channels * kept // groups, filters * kept // groups, kept
             kept = kept if min(channels, filters) >= FEWEST else 0
         elif channels > filters:
@@ -80,6 +79,13 @@ def narrowed(config: Config, divisor: int) -> Config | None:
 def _half(channels: int) -> int:
     """In whole FEWEST, for oneDNN's kernels take no others; 0 if there are too few."""
     return channels // 2 // FEWEST * FEWEST
+
+
+def _half_of_groups(groups: int, channels: int) -> int:
+    """Two at least, for one group is another kernel; where each has one channel, in whole FEWEST; else 0."""
+    if groups == channels:
+        return _half(groups)
+    return groups // 2 if groups % 2 == 0 and groups > 2 else 0
 
 
 def _layer(config: Config) -> _Layer:
@@ -103,7 +109,8 @@ def _changed(config: Config, layer: _Layer) -> Config | None:
         arguments[BIAS_SIZES] = ("numbers", (layer.filters,))
     arguments[GROUPS] = ("number", groups)
     shapes = zip((gradient, x, weight), (out, layer.shape, weight_shape), strict=True)
-    return {**config, "operands": tuple(_reshaped(*each) for each in shapes), "arguments": tuple(arguments)}
+    operands = tuple(operand.reshaped(shape).entry for operand, shape in shapes)
+    return {**config, "operands": operands, "arguments": tuple(arguments)}
 
 
 def _output_shape(x: tuple[int, ...], weight: tuple[int, ...], window: Window, groups: int) -> tuple[int, ...] | None:
@@ -145,9 +152,3 @@ def _as_convolution(config: Config) -> Config:
         "kernel": weight.shape[2:], "stride": window.stride, "padding": window.padding, "dilation": window.dilation,
         "groups": config["arguments"][GROUPS][1],
     }  # fmt: skip
-
-
-def _reshaped(operand: Operand, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    contiguous = operand.is_contiguous
-    strides = contiguous_strides(shape) if contiguous else resized_strides(operand.shape, operand.strides, shape)
-    return replace(operand, shape=shape, strides=strides).entry

@@ -20,7 +20,7 @@ All are numbers, words and tuples of them, so that a spec's file can be checked 
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
@@ -32,6 +32,7 @@ from statsnet.signatures.nested import Nested
 from statsnet.signatures.operators import ITEM_SIZE, TensorSpec
 from statsnet.signatures.quantized import Cell, Packed
 from statsnet.signatures.sparse import Stored
+from statsnet.signatures.strides import resized_strides
 from statsnet.workloads.torch_operators import overload
 
 OWN = "own"
@@ -63,6 +64,11 @@ class Operand:
     @property
     def is_contiguous(self) -> bool:
         return not any(n > 1 and s != usual for n, s, usual in self._axes())
+
+    def reshaped(self, shape: Shape) -> Operand:
+        """Another shape in the same layout."""
+        strides = contiguous_strides(shape) if self.is_contiguous else resized_strides(self.shape, self.strides, shape)
+        return replace(self, shape=shape, strides=strides)
 
     def _axes(self) -> list[tuple[int, int, int]]:
         return list(zip(self.shape, self.strides, contiguous_strides(self.shape), strict=True))

@@ -18,7 +18,7 @@ from typing import Any
 from statsnet.blocks import convolution_gradients
 from statsnet.blocks.base import Config, halved
 from statsnet.blocks.convolution_library import Window, library
-from statsnet.blocks.operator_call import Form, Operand, contiguous_strides, name_of, operands_of
+from statsnet.blocks.operator_call import Form, Operand, name_of, operands_of
 from statsnet.blocks.operator_source import argument_names
 from statsnet.blocks.operator_trial import is_lax, may_run, result_shapes
 from statsnet.signatures.categories import base_name
@@ -26,7 +26,6 @@ from statsnet.signatures.nested import Nested
 from statsnet.signatures.partitions import ENDS
 from statsnet.signatures.quantized import Cell, Packed
 from statsnet.signatures.sparse import Stored
-from statsnet.signatures.strides import resized_strides
 from statsnet.workloads.torch_operators import overload
 
 Place = tuple[int, int]
@@ -234,17 +233,12 @@ def _with(
         for axis in range(len(shape)):
             if (number, axis) in places:
                 shape[axis] = new if shape[axis] == old else max(1, round(shape[axis] * new / old))
-        strides = (
-            contiguous_strides(tuple(shape))
-            if operand.is_contiguous
-            else resized_strides(operand.shape, operand.strides, shape)
-        )
         found = _found(operand, shape, [operands[n].shape[a] for n, a in places if n != number], old, new)
         told |= {("number", operand.found): ("number", found)}
         form = _form(operand, shape)
         if form is not None and not form.fits(tuple(shape)):
             return None
-        entries.append(replace(operand, shape=tuple(shape), strides=strides, found=found, form=form).entry)
+        entries.append(replace(operand.reshaped(tuple(shape)), found=found, form=form).entry)
     schema = overload(name_of(config))._schema.arguments
     named = zip(schema, config["arguments"], strict=True)
     arguments = tuple(told.get(e, e) if a.name == "output_size" else e for a, e in named)

@@ -272,8 +272,12 @@ def with_counters(groups: tuple[OperatorGroup, ...], alone: Iterable[OperatorGro
 def least_times_s(loads: Iterable[StepLoad]) -> dict[str, float]:
     """The kernel classes of all loads, each with the seconds that it takes in the load that has least of it."""
     least_s: dict[str, float] = {}
-    for group in (g for load in loads for g in load.groups):
-        least_s[group.kernel_class] = min(group.time_s, least_s.get(group.kernel_class, group.time_s))
+    for load in loads:
+        of_load_s: dict[str, float] = defaultdict(float)
+        for group in load.groups:
+            of_load_s[group.kernel_class] += group.time_s
+        for name, time_s in of_load_s.items():
+            least_s[name] = min(time_s, least_s.get(name, time_s))
     return least_s
 
 

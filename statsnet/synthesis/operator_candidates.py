@@ -16,7 +16,7 @@ from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.candidates import Candidate, StepRoom, nearest_sizes
-from statsnet.synthesis.loads import StepLoad
+from statsnet.synthesis.loads import StepLoad, least_times_s
 from statsnet.synthesis.parts_of_layers import run_with_layers
 from statsnet.synthesis.sources import Source
 
@@ -75,18 +75,12 @@ def not_served(shares: Mapping[str, float], loads: Iterable[StepLoad]) -> dict[s
 def too_coarse(shares: Mapping[str, float], loads: Iterable[StepLoad], budget_s: float) -> dict[str, float]:
     """The kernel classes of which every block brings too much at once, and their shares of the target's operator time.
     None of a share so small that a whole block more or less is no matter; no look-ups, see `short_of`."""
-    least_s: dict[str, float] = defaultdict(lambda: math.inf)
-    for load in loads:
-        of_load_s: dict[str, float] = defaultdict(float)
-        for group in load.groups:
-            of_load_s[group.kernel_class] += group.time_s
-        for name, time_s in of_load_s.items():
-            least_s[name] = min(least_s[name], time_s)
+    least_s = least_times_s(loads)
     return {
         name: share
         for name, share in shares.items()
         if share >= LEAST_COARSE
-        and least_s[name] > max(MOST_AT_ONCE * share, SHORT) * budget_s
+        and least_s.get(name, math.inf) > max(MOST_AT_ONCE * share, SHORT) * budget_s
         and name.partition("|")[0] not in LOOK_UPS
     }
 

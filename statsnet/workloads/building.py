@@ -60,7 +60,8 @@ class BuiltWorkload:
 
     @property
     def sparse_gradients(self) -> bool:
-        """Whether an embedding of the model gives sparse gradients."""
+        """Whether an embedding of the model gives sparse gradients. A table of a user's own has the same attribute;
+        other layers may use its name for something else."""
         import torch
 
         layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd, torch.nn.RNNBase)
