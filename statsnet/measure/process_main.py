@@ -77,7 +77,7 @@ def end_process(work: Callable[[], int]) -> NoReturn:
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         if isinstance(stop.code, str):
-            print(stop.code, file=sys.stderr)
+            traceback.print_exc()
     except BaseException:
         traceback.print_exc()
     own = threading.current_thread()
