@@ -72,6 +72,7 @@ def trace_step(
     between: Callable[[], object] = lambda: None,
     prepare: Callable[[int], object] = lambda _: None,
     may_vary: bool = False,
+    first_session: Callable[[], object] | None = None,
 ) -> StepTrace:
     """Warm up, capture one step, then bare and profiled steps in turn.
 
@@ -81,7 +82,8 @@ def trace_step(
     same shapes, so that the calls correspond one by one, but may hold different indices, so that an embedding's rows
     are not still cached from the step before; `prepare` makes one ready, outside of the steps' times. The captured step
     runs inside `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called
-    before each pair of a bare and a profiled step.
+    before each pair of a bare and a profiled step. `first_session` runs a step for another purpose: on a CPU, under the
+    profiler, whose first session allocates the memory that later ones reuse, and tells no times.
 
     If steps `may_vary`, as a user's may, raises StepsVary where they do, and MeasurementError where a part of a step
     cannot be seen (unseen.py); of several processes, for collectives alone.
@@ -109,12 +111,14 @@ def trace_step(
             return alike.profile(overhead_s)
         return profile_step(turn, calls, device=device, event_overhead_s=overhead_s)
 
-    # The first session of a step allocates the memory that later ones reuse.
+    if first_session:
+        first_session()
     if alike:
         alike.look()
         calls = alike.calls
     elif alone():
-        profile(0.0)
+        if not first_session or device == "cuda":
+            profile(0.0)
     else:
         turn.prepare()
         check_collectives(len(look_for_unseen(turn, calls, device=device)[1].works), calls)

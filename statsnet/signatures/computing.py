@@ -64,4 +64,4 @@ def _computing(member: TargetMember, of_target: float) -> TargetMember:
         collectives=None,
     )
     own = merge(replace(signature, measurements=(alone,)), [[i] for i in kept])
-    return replace(member, signature=own, measurement=own.measurements[0], weight=weight)
+    return replace(member, signature=own, measurement=own.measurements[0].in_its_step(), weight=weight)

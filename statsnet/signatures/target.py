@@ -3,7 +3,8 @@
 With weights w_i (summing to 1), step times T_i and cluster times t_ic, one second of the target holds w_i
 seconds of member i: n_ic · w_i / T_i calls of a cluster, and a share w_i · t_ic / T_i of the time. Rates add
 up over members; the arithmetic intensity is a ratio of mixed rates, never a mean of ratios. Peak memory does
-not mix.
+not mix. Beforehand a member's times are made to add up to its step (`Measurement.in_its_step`); those of members
+with collectives once these are taken out (computing.py), for they run beside other operators.
 
 The same class describes what a proxy achieves: `target_of` its signature.
 """
@@ -207,6 +208,8 @@ def _member(name: str, weight: float, signature: Signature, measurement: Measure
             f"the measurement given for '{name}' is of another signature",
             cause=f"it times {len(measurement.cluster_time_s)} clusters of {len(signature.clusters)}",
         )
+    if not any(is_collective(c.op) for c in signature.clusters):  # these run beside other operators
+        measurement = measurement.in_its_step()
     return TargetMember(name=name, weight=weight, signature=signature, measurement=measurement)
 
 

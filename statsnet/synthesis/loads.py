@@ -13,7 +13,7 @@ from statsnet.profiling.motifs import fused, joined
 from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class, weight_bytes
-from statsnet.signatures.target import Target, TargetMember
+from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.chains import chained_shares
@@ -108,25 +108,17 @@ class OperatorTable:
 
 
 def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLoad:
-    """One second of a target; time that is not spent in operators is framework and idle time.
-
-    A noisy profile may give a member's operators, framework and idle time together more or less than its undisturbed
-    step took. They are scaled to the step, so that what nobody can explain does not count as framework time.
-    """
-    spent: dict[str, float] = defaultdict(float)
-    for cluster in target.clusters:
-        spent[cluster.member] += cluster.time_share
+    """One second of a target; time that is not spent in operators is framework and idle time."""
     fused_shares = _shares_of_runs(target, fused)
     in_chains = {(name, "convolution"): share for name, share in chained_shares(target).items()}
     joined_shares = _shares_of_runs(target, joined) | in_chains
     distinct = distinct_shares(target)
-    scale = {m.name: _scale(m, spent[m.name]) for m in target.members}
     groups = tuple(
         OperatorGroup(
             category=c.category,
             kernel_class=c.kernel_class,
             shape_class=shape_class(c.op, list(c.args), list(c.outputs)),
-            time_s=c.time_share * scale[c.member],
+            time_s=c.time_share,
             flops=c.flops_per_s or 0.0,
             bytes=c.bytes_per_s or 0.0,
             weights=weight_bytes(c.op, c.phase, c.args) * c.calls_per_s,
@@ -141,20 +133,6 @@ def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLo
         for c in target.clusters
     )
     return StepLoad(groups=groups, framework_s=max(1.0 - sum(g.time_s for g in groups), 0.0))
-
-
-def _scale(member: TargetMember, spent: float) -> float:
-    """Of the times of a member whose operators take the share `spent` of the target's time. Where it is not known how
-    long the rest took, operators only become shorter."""
-    if not spent:
-        return 1.0
-    beside_s = (member.measurement.framework_time_s, member.measurement.idle_time_s)
-    if None in beside_s:
-        return min(1.0, member.weight / spent)
-    beside = member.steps_per_s * sum(t or 0.0 for t in beside_s)
-    if member.measurement.idle_time_s and spent + beside > member.weight:  # kernels of several streams ran at once
-        return max(member.weight - beside, 0.0) / spent
-    return member.weight / (spent + beside)
 
 
 def distinct_shares(target: Target) -> dict[str, float]:

@@ -193,15 +193,17 @@ class TraceNetwork(CountableTask[NetworkTrace]):
         step = wrap_step(context.setting, network.make_step(proxy, device), device)
         build_s = time.perf_counter() - begin
         reference = ReferenceNetwork(self.reference_network, device) if self.reference_network else None
+        memory: dict[str, int | None] = {}
         trace = trace_step(
             lambda _: step(),
             device=device,
-            warmup=2,
+            warmup=1,
             repeats=4,
             min_time_s=self.min_time_s,
             on_progress=lambda stage, done: context.report(Progress(stage=stage, done=done)),
             while_capturing=lambda: marked_blocks(proxy),
             between=reference.look_now_and_then if reference else lambda: None,
+            first_session=lambda: memory.update(memory_record(proxy, [], step, device=device)),
         )
         if reference:
             reference.look()
@@ -211,7 +213,7 @@ class TraceNetwork(CountableTask[NetworkTrace]):
             [trace],
             mode=network.MODE,
             dtype=self.dtype,
-            memory=memory_record(proxy, [], step, device=device),
+            memory=memory,
             environment=described,
             power=drawn_by(step, self.device) if device == "cuda" and alone() else None,
         )

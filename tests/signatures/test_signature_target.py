@@ -1,7 +1,7 @@
 """The arithmetic of a mix against forms computed by hand.
 
 The mix: a quarter `dense` (10 ms a step: mm 6 ms, relu 2 ms, framework 2 ms) and three quarters `sparse`
-(2 ms a step: embedding 1 ms, opaque 0.5 ms, relu untimed, framework 0.4 ms). One second of the target holds
+(2 ms a step: embedding 1 ms, opaque 0.5 ms, relu untimed, framework 0.5 ms). One second of the target holds
 25 steps of dense and 375 steps of sparse.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_intensity_histogram(target: Target) -> None:
 
 
 def test_shares_of_the_step(target: Target) -> None:
-    assert target.framework_share == pytest.approx(0.25 * 0.2 + 0.75 * 0.2)
+    assert target.framework_share == pytest.approx(0.25 * 0.2 + 0.75 * 0.25)
     assert target.idle_share == 0
     assert target.coverage == pytest.approx((MM + RELU + EMBEDDING) / (MM + RELU + EMBEDDING + OPAQUE))
 
@@ -141,6 +142,47 @@ def test_replayed_measurements_replace_recorded_ones(mix: Mix, dense_signature: 
     assert target.clusters[0].calls_per_s == pytest.approx(0.25 / 0.005 * 4)
     assert target.clusters[2].time_share == pytest.approx(EMBEDDING)
     assert target.framework_share is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "times_s", "framework_s"),
+    [
+        ({"cluster_time_s": (0.009, 0.003)}, (0.009 * 10 / 14, 0.003 * 10 / 14), 0.002 * 10 / 14),
+        ({"cluster_time_s": (0.003, 0.001)}, (0.003 * 10 / 6, 0.001 * 10 / 6), 0.002 * 10 / 6),
+        ({"framework_time_s": 0.003, "recording_s": 0.001}, (0.006, 0.002), 0.002),
+        ({"framework_time_s": 0.005, "recording_s": 0.001}, (0.006 * 10 / 11, 0.002 * 10 / 11), 0.003 * 10 / 11),
+        ({"cluster_time_s": (0.012, 0.004), "idle_time_s": 0.004}, (0.003, 0.001), 0.002),
+        ({"cluster_time_s": (0.012, 0.008), "framework_time_s": None}, (0.006, 0.004), None),
+        ({"framework_time_s": None}, (0.006, 0.002), None),
+        ({"cluster_time_s": (None, None)}, (None, None), 0.002),
+    ],
+    ids=["longer", "shorter", "recording", "recording and more", "streams", "rest not known", "rest fits", "not timed"],
+)
+def test_the_parts_of_a_step_add_up_to_it(
+    dense_signature: Signature, changes: dict[str, Any], times_s: tuple[float, ...], framework_s: float | None
+) -> None:
+    """A step of 10 ms: 6 ms and 2 ms in operators, 2 ms in the framework, but for the changes."""
+    recorded = dataclasses.replace(dense_signature.measurements[0], **changes)
+    found = recorded.in_its_step()
+    assert found.cluster_time_s == (times_s if times_s[0] is None else pytest.approx(times_s))
+    assert found.framework_time_s == (framework_s if framework_s is None else pytest.approx(framework_s))
+    assert found.latency_s == recorded.latency_s
+    if times_s[0] is not None and framework_s is not None:
+        assert found.explained_share == pytest.approx(1.0)
+        assert target_of(dense_signature, recorded).operator_share == pytest.approx(sum(times_s) / 0.010)
+
+
+def test_a_member_counts_by_its_steps_not_by_what_its_profile_adds_up_to(mix: Mix) -> None:
+    """Twice the time in all parts of one member's step changes no share of the mix."""
+    measurement = mix.members[0].signature.measurements[0]
+    longer = dataclasses.replace(
+        measurement,
+        cluster_time_s=tuple(2 * t for t in measurement.cluster_time_s if t is not None),
+        framework_time_s=2 * (measurement.framework_time_s or 0.0),
+    )
+    found, usual = target_of_mix(mix, {"cv/dense": longer}), target_of_mix(mix)
+    assert found.kernel_class_shares == pytest.approx(usual.kernel_class_shares)
+    assert found.framework_share == pytest.approx(usual.framework_share)
 
 
 def test_what_can_not_be_used_is_refused(

@@ -29,7 +29,7 @@ def distributed_signature(**changes: Any) -> Signature:
     )  # fmt: skip
     times = measured(
         (0.006, WAITING_S, 0.002), ("gemm|mkl", "collective|gloo", "activation|aten"),
-        step_latency_s=(0.012,), collectives=waits,
+        step_latency_s=(0.012,), framework_time_s=0.002, collectives=waits,
     )  # fmt: skip
     fields = {"mode": "training", "clusters": (GEMM, all_reduce(), RELU), "measurements": (times,),
               "motifs": (Motif(clusters=(0, 2), count=4.0), Motif(clusters=(0, 1), count=4.0))}  # fmt: skip

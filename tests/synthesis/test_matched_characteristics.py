@@ -71,7 +71,8 @@ def test_what_a_compiler_runs_in_one_pass_has_a_row(target: Target, value: Calla
     """Relu behind a product begins a pass; of two thirds of its calls a batch norm comes first."""
     assert value(MatchedCharacteristics(target).target, "fused", "activation") == 0.0
     norm = cluster("aten.native_batch_norm.default", "normalization", (tensor(64, 512),), tensor(64, 512))
-    measurement = measured((GEMM_S, RELU_S, 0.001), (*CLASSES, "normalization|aten"))
+    times_s, classes = (GEMM_S, RELU_S, 0.001), (*CLASSES, "normalization|aten")
+    measurement = measured(times_s, classes, framework_time_s=0.002)
     motifs = (Motif(clusters=(0, 1), count=2.0), Motif(clusters=(0, 2, 1), count=4.0))
     rows = MatchedCharacteristics(
         target_of(small_signature(clusters=(GEMM, RELU, norm), motifs=motifs, measurements=(measurement,)))
