@@ -23,10 +23,6 @@ NOISY = 0.1
 """Steps are not stable if their coefficient of variation is above this, or the interquartile range ÷ median of the
 undisturbed ones."""
 
-RECORDED_MORE = 2.0
-"""What recording took beyond its estimate is at most this many times the estimate: this is of an event in a loop, and
-those of a model find caches that others have used."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variation:
@@ -169,10 +165,10 @@ class Measurement:
         )
 
     def in_its_step(self) -> Measurement:
-        """The same, but operators, framework and idle time add up to the step. The profiled steps may have met another
-        moment of the machine than the bare ones. What is too much is first taken from the framework time, as far as it
-        may be recording (RECORDED_MORE), then from all alike. Where a GPU runs several kernels at once, operators fill
-        what is left beside the rest; where the rest is not known, they only become shorter."""
+        """The same, but operators, framework and idle time add up to the step: the profiled steps met other moments of
+        the machine than the bare ones, and recording took longer than was taken off. Both lengthen all parts alike.
+        Where a GPU runs several kernels at once, operators fill what is left beside the rest; where the rest is not
+        known, they only become shorter."""
         spent_s, step_s = self.operator_time_s, self.latency_s
         if not spent_s:
             return self
@@ -181,8 +177,6 @@ class Measurement:
         framework_s, idle_s = self.framework_time_s, self.idle_time_s
         if idle_s and spent_s + framework_s + idle_s > step_s:
             return self._with_parts(max(step_s - framework_s - idle_s, 0.0) / spent_s, framework_s, idle_s)
-        too_much_s = max(spent_s + framework_s + idle_s - step_s, 0.0)
-        framework_s -= min(too_much_s, RECORDED_MORE * (self.recording_s or 0.0), framework_s)
         factor = step_s / (spent_s + framework_s + idle_s)
         return self._with_parts(factor, factor * framework_s, factor * idle_s)
 
