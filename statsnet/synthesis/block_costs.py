@@ -189,6 +189,19 @@ class BlockCosts:
                 times_s.append((alone_s, parts[0].operator_time_s))
         return usual_pace(times_s)
 
+    def at_pace(self, pace: float) -> BlockCosts:
+        """With the times in measured networks, if blocks usually take so many times as long there as was assumed."""
+        in_place = {
+            identity: tuple(StepLoad(groups=groups, framework_s=0.0).scale_times(pace).groups for groups in samples)
+            for identity, samples in self.in_place.items()
+        }
+        stepped = tuple(
+            {name: (alone_s, pace * there_s) for name, (alone_s, there_s) in sums.items()} for sums in self.stepped
+        )
+        return replace(
+            self, in_place=in_place, stepped=stepped, of_optimizers=corrections_of(stepped), _columns={}, _apart_s={}
+        )
+
     def learn(self, towers: Sequence[Tower], runs: Sequence[Blocks]) -> BlockCosts:
         """With the times of one measured network: `runs[k][i][j]` is the j-th block of the i-th tower in a process."""
         in_runs = [self._in_place(towers, run) for run in runs]

@@ -11,7 +11,7 @@ from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.confirming import last_line, measured_at_pace
+from statsnet.synthesis.confirming import last_line, measured_at_pace, usual_pace
 from statsnet.synthesis.disturbances import FIT_SAYS_LITTLE
 from statsnet.synthesis.earlier_networks import keep_sums
 from statsnet.synthesis.failing_blocks import without_operators, without_untried
@@ -51,7 +51,9 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     profiled_s = measurement.signature.measurements[0].operator_time_s
     factor = sum(group.time_s for group in step.groups) / profiled_s if profiled_s else 1.0
     in_place = [tuple(tuple(p.scale_times(factor) for p in tower) for tower in run) for run in measurement.blocks]
-    costs = costs.learn(towers, in_place)
+    paces = (*known.paces, *measurement.paces)
+    known = replace(known, costs=costs).at_pace(usual_pace(paces) / usual_pace(known.paces))
+    costs = known.costs.learn(towers, in_place)
     costs = costs.learn_optimizers(choice.counts, (g for g in step.groups if g.phase == "optimizer"))
     if measurement.signature.measurements[0].explained_share <= FIT_SAYS_LITTLE:
         keep_sums(problem.bench, digest(source), costs.changes(towers))

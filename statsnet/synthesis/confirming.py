@@ -79,8 +79,13 @@ def measured_at_pace(
     if problem.speed.is_steady:
         return measurement
     paces = tuple(costs.pace(towers, run) for run in measurement.blocks)
-    usual = median((1.0, *earlier, *paces))
+    usual = usual_pace((*earlier, *paces))
     return replace(measurement.at_pace([pace / usual for pace in paces]), paces=paces)
+
+
+def usual_pace(paces: Sequence[float]) -> float:
+    """Of networks' blocks, from the paces of single processes. It becomes more certain with each."""
+    return median((1.0, *paces))
 
 
 def last_line(error: StatsNetError) -> str:

@@ -111,6 +111,13 @@ class Knowledge:
         """Of all processes that measured a network."""
         return tuple(pace for trial in self.trials for pace in trial.measurement.paces)
 
+    def at_pace(self, pace: float) -> Knowledge:
+        """The same, if the networks' blocks usually take so many times as long as was assumed."""
+        if pace == 1.0:
+            return self
+        trials = tuple(replace(t, measurement=t.measurement.at_usual_pace(pace)) for t in self.trials)
+        return Knowledge(costs=self.costs.at_pace(pace), trials=trials)
+
     def best(self, problem: Problem) -> Trial | None:
         """By the program's error."""
         return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)

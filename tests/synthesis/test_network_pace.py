@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from synthesis_builders import small_signature
+from synthesis_builders import small_costs, small_signature
 
-from statsnet.synthesis.confirming import measured_at_pace
+from statsnet.synthesis.confirming import measured_at_pace, usual_pace
 from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.trials import Knowledge, Trial
 
 STEP_S = small_signature().measurements[0].latency_s
 
@@ -44,6 +46,24 @@ def test_a_process_whose_reference_network_was_slowed_alone_is_brought_to_the_ot
 def test_a_single_process_cannot_tell_its_blocks_from_its_reference_network() -> None:
     """Half of the difference is taken for each."""
     assert measured([0.75]).latency_s == pytest.approx(STEP_S / (0.75 / 0.875))
+
+
+def test_what_later_networks_tell_holds_for_earlier_ones_too() -> None:
+    """Of one process half of the difference was taken for the machine's; two more say that networks' blocks are slower
+    than alone by that much."""
+    first = measured([1.5])
+    assert first.latency_s == pytest.approx(STEP_S * 1.25 / 1.5)
+    trial = Trial(counts={}, towers=[], source="", measurement=first, solution=cast(Any, None))
+    costs = small_costs()
+    (identity, alone), *_ = costs.block_loads.items()
+    known = Knowledge(costs=replace(costs, in_place={identity: (alone.groups,)}), trials=(trial,))
+    revised = known.at_pace(usual_pace((1.5, 1.5, 1.5)) / usual_pace((1.5,)))
+    assert revised.trials[0].latency_s == pytest.approx(STEP_S)
+    assert revised.trials[0].measurement.drift == pytest.approx(1.0)
+    assert revised.paces == (1.5,)
+    (there,) = revised.costs.in_place[identity]
+    assert [g.time_s for g in there] == pytest.approx([g.time_s * 1.5 / 1.25 for g in alone.groups])
+    assert known.at_pace(1.0) is known
 
 
 def test_a_device_that_keeps_its_speed_has_no_pace() -> None:
