@@ -230,6 +230,13 @@ class TopKKind(_ShapeKind):
         if base not in ("topk", "sort", "argsort") or not is_tensor(first.args[0]):
             return None
         shape = tuple(first.args[0]["shape"])
-        if not shape or not first.args[0]["dtype"].startswith(("float", "bfloat")):
+        place = 2 if base == "topk" or first.op.endswith(".stable") else 1
+        axis = first.args[place] if len(first.args) > place else -1
+        is_last = axis in (-1, len(shape) - 1)
+        if not shape or not is_last or not first.args[0]["dtype"].startswith(("float", "bfloat")):
             return None
         return {"shape": shape, "count": first.args[1] if base == "topk" else shape[-1]}
+
+    def kept_axis(self, config: Config) -> int:
+        """The axis that is sorted: in a shorter one there may not be so many entries."""
+        return len(config["shape"]) - 1

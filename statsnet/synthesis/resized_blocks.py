@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statsnet.blocks import KINDS
-from statsnet.proxy.towers import Placed, elements_read, parameter_count
+from statsnet.proxy.towers import Placed, elements_read, parameter_count, shapes
 from statsnet.synthesis.loads import OperatorGroup, scaled
 from statsnet.synthesis.overhead import NONE, Overheads
 
@@ -43,6 +43,7 @@ def other_sizes(block: Placed, measured: Placed, item_bytes: int) -> Iterator[tu
             if config is None or _becomes_one(block.config, config):
                 continue
             resized = replace(block, config=config)
+            shapes(resized)  # which runs it without values, as whoever chains blocks will do
             ratio = elements_read(resized) / elements_read(measured)
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
             continue  # the kind's rules fail on this size

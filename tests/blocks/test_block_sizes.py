@@ -80,6 +80,14 @@ def test_a_look_up_of_rows_keeps_their_length() -> None:
     assert kind.scaled({**config, "shape": (8, 16), "axis": 1}, 4) == {**config, "shape": (2, 16), "axis": 1}
 
 
+def test_what_is_sorted_keeps_its_length() -> None:
+    """A shorter axis may not have as many entries as are asked for."""
+    kind = KINDS["topk"]
+    assert kind.scaled({"shape": (8, 12), "count": 10}, 2) == {"shape": (4, 12), "count": 10}
+    assert kind.resized({"shape": (5000,), "count": 4000}, 0.55) is None
+    assert kind.resized({"shape": (5000,), "count": 4000}, 1.5) is None
+
+
 def test_a_short_batch_is_resized_by_the_height_of_its_maps() -> None:
     large = {**CONV, "batch": 2, "size": (56, 56)}
     assert KINDS["conv"].resized(large, 1.5) == {**large, "batch": 3}

@@ -296,6 +296,14 @@ def test_a_kind_that_fails_on_a_size_offers_no_other_size(monkeypatch: pytest.Mo
     assert costs.resize([linear(4)]) == (costs, [])
 
 
+def test_a_size_in_which_a_block_does_not_run_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    more_than_there_are = {"shape": (4, 8), "count": 9}
+    monkeypatch.setattr(type(KINDS["topk"]), "resized", lambda *_: more_than_there_are)
+    largest = Placed(kind="topk", config={"shape": (5, 8), "count": 3})
+    costs = costs_of((largest, alone(part("k", 0.001))))
+    assert costs.resize([largest]) == (costs, [])
+
+
 def test_no_other_size_has_a_single_row(costs: BlockCosts) -> None:
     """A product of one row is another kernel than the one that was measured; that of a block of one row is not."""
     small = costs_of((linear(2), alone(part("k", 0.001))))
