@@ -47,8 +47,9 @@ BY_INDEX = frozenset({
 WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
 """Arguments without a batch axis."""
 
-WHOLE_LAYERS = frozenset({"_transformer_encoder_layer_fwd"})
-"""Operators on tokens (the first two axes of their input) with several weights, whose sizes depend on each other."""
+WHOLE_LAYERS = {"_transformer_encoder_layer_fwd": [0, 1], "mkldnn_rnn_layer": [0], "mkldnn_rnn_layer_backward": []}
+"""Layers with several weights, whose sizes depend on each other; and the axes of their input that may change. A library
+reads past the end of a weight, a state or what is kept for the backward pass that does not fit."""
 
 QUANTIZED_LAYERS = frozenset({"quantized_lstm", "quantized_gru"})
 """Recurrent layers, whose weights' sizes depend on each other and on the state's."""
@@ -131,7 +132,7 @@ def narrowed(config: Config, divisor: int) -> Config | None:
     operands, base = operands_of(config), base_name(name_of(config))
     if base == convolution_gradients.NAME:
         return convolution_gradients.narrowed(config, divisor)
-    if len(operands) < 2 or base in WHOLE_LAYERS | QUANTIZED_LAYERS:
+    if len(operands) < 2 or base in {*WHOLE_LAYERS, *QUANTIZED_LAYERS}:
         return None
     largest = max(range(1, len(operands)), key=lambda i: operands[i].numel)
     if operands[largest].numel < operands[0].numel / 4:
@@ -150,7 +151,7 @@ def _in_turn(config: Config, rank: int) -> list[int]:
     """The axes of the input, the safest to change first."""
     base = base_name(name_of(config))
     if base in WHOLE_LAYERS:
-        return [0, 1]
+        return WHOLE_LAYERS[base]
     if base in QUANTIZED_LAYERS:  # shorter sequences: their number is in the states, too
         names = [a.name for a in overload(name_of(config))._schema.arguments]
         is_known = "batch_first" in names  # of packed sequences, lengths stand in another operand

@@ -134,6 +134,23 @@ def test_a_weight_is_narrowed_once_there_are_few_rows() -> None:
     assert KIND.narrowed(rebuilt(lambda: torch.ones(8, 3) * 0.5)[1], 4) is None
 
 
+def test_a_recurrent_layer_only_has_other_numbers_of_steps() -> None:
+    """oneDNN trusts that weights, states and what is kept for the backward pass fit; as many steps as samples change
+    nothing else."""
+    layer, x = torch.nn.LSTM(12, 16), torch.randn(4, 4, 12)
+    calls = calls_in(lambda: layer(x)[0].sum().backward())
+    forward, backward = (KIND.of_call(cluster_of(c), "float32") for c in calls if "mkldnn_rnn" in c.op)
+    assert forward is not None and backward is not None
+    for factor in (0.5, 2):
+        other = KIND.scaled(forward, 1 / factor)
+        assert other is not None
+        first, *others = other["operands"]
+        assert (first[1], others) == ((round(4 * factor), 4, 12), [*forward["operands"][1:]])
+        run(other)
+        assert KIND.scaled(backward, factor) is None
+    assert KIND.narrowed(forward, 2) is KIND.narrowed(backward, 2) is None
+
+
 @pytest.mark.parametrize(
     "op",
     [
