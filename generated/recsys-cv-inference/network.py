@@ -674,11 +674,12 @@ class EmbeddingBag(nn.Module):
 
 
 class Norm(Block):
-    """Layer, batch or group norm over a tensor of `shape`, with an optional addition of a side input before it and an
-    activation behind it."""
+    """Layer, batch, group or instance norm over a tensor of `shape`, with an optional addition of a side input before
+    it and an activation behind it. An instance norm has weights if it is `affine`; all others have them."""
 
     def __init__(
         self, kind: str, shape: tuple, groups: int = 1, activation: str = "", residual: bool = False,
+        affine: bool = False,
     ) -> None:
         super().__init__(*shape)
         self.maps = kind != "layer"
@@ -687,6 +688,9 @@ class Norm(Block):
             self.norm = nn.LayerNorm(shape[-1])
         elif kind == "group":
             self.norm = nn.GroupNorm(groups, shape[1])
+        elif kind == "instance":
+            instance_norms = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+            self.norm = instance_norms[len(shape) - 3](shape[1], affine=affine)
         else:
             norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
             self.norm = norms[len(shape) - 2](shape[1])

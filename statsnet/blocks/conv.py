@@ -101,9 +101,14 @@ def channels_are_last(map_: TensorSpec) -> bool:
     return map_.layout == ("transposed" if len(map_.shape) == 3 else "channels_last")
 
 
+def is_batch_norm(cluster: Cluster) -> bool:
+    """Not one without running statistics, as an instance norm is: it finds its own in inference too."""
+    return "batch_norm" in base_name(cluster.op) and any(map(is_tensor, cluster.args[3:5]))
+
+
 def normalized(motif: list[Cluster]) -> bool:
     """Whether a batch norm comes after a motif's first operator."""
-    return any("batch_norm" in base_name(c.op) for c in motif[1:])
+    return any(map(is_batch_norm, motif[1:]))
 
 
 class ConvKind(BlockKind):

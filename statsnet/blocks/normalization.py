@@ -9,17 +9,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided, side_input
-from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind, adds_a_branch
+from statsnet.blocks.conv import OF_ACTIVATIONS, activation_behind, adds_a_branch, is_batch_norm
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
 
 class Norm(Block):
-    """Layer, batch or group norm over a tensor of `shape`, with an optional addition of a side input before it and an
-    activation behind it."""
+    """Layer, batch, group or instance norm over a tensor of `shape`, with an optional addition of a side input before
+    it and an activation behind it. An instance norm has weights if it is `affine`; all others have them."""
 
     def __init__(
         self, kind: str, shape: tuple, groups: int = 1, activation: str = "", residual: bool = False,
+        affine: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(*shape)
         self.maps = kind != "layer"
@@ -28,6 +29,9 @@ class Norm(Block):
             self.norm = nn.LayerNorm(shape[-1])
         elif kind == "group":
             self.norm = nn.GroupNorm(groups, shape[1])
+        elif kind == "instance":
+            instance_norms = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+            self.norm = instance_norms[len(shape) - 3](shape[1], affine=affine)
         else:
             norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
             self.norm = norms[len(shape) - 2](shape[1])
@@ -40,7 +44,7 @@ class Norm(Block):
         return y if self.activation is None else self.activation(y)
 
 
-NORMS = ("layer", "batch", "group")
+NORMS = ("layer", "batch", "group", "instance")
 
 
 class NormKind(BlockKind):
@@ -59,6 +63,10 @@ class NormKind(BlockKind):
         if kind is None or (residual and kind != "layer"):
             return None
         shape = tuple(first.args[0]["shape"])
+        if kind == "batch" and not is_batch_norm(first):
+            if shape[0] > 1 or len(shape) < 3:
+                return None
+            kind = "instance"  # all maps of a batch stand in a row
         if kind == "layer":
             width = math.prod(first.args[1])
             rows = math.prod(shape) // width
@@ -67,6 +75,8 @@ class NormKind(BlockKind):
         config: Config = {"kind": kind, "shape": shape, "activation": activation_behind(motif)}
         if residual:
             config["residual"] = True
+        if kind == "instance" and first.args[1] is not None:
+            config["affine"] = True
         if kind == "group":
             config["groups"] = first.args[6]
             if base == "native_group_norm" and len(shape) == 2:
@@ -87,7 +97,7 @@ class NormKind(BlockKind):
             if config["kind"] == "batch" and kept * math.prod(rest[1:]) < 2:
                 return None
             return {**config, "shape": (kept, *rest)}
-        if config["kind"] == "batch" and len(rest) > 1:
+        if config["kind"] in ("batch", "instance") and len(rest) > 1:
             channels = divided(rest[0], -(-divisor // batch))
             return None if channels is None else {**config, "shape": (1, channels, *rest[1:])}
         return None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from statsnet.blocks import recognise
-from statsnet.blocks.conv import ACTIVATIONS, adds_a_branch
+from statsnet.blocks.conv import ACTIVATIONS, adds_a_branch, is_batch_norm
 from statsnet.profiling.motifs import JOINING
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.target import Target
@@ -46,7 +46,7 @@ def is_part_of_a_layer(run: Sequence[TargetCluster], motif: Sequence[TargetClust
     anything else where one block holds the whole layer."""
     if run[0] is motif[0] or _layer(motif[0]) not in HELD:
         return False
-    return "batch_norm" in base_name(run[0].op) or is_one_layer(motif)
+    return is_batch_norm(run[0]) or is_one_layer(motif)  # type: ignore[arg-type]
 
 
 def is_one_layer(motif: Sequence[TargetCluster]) -> bool:
@@ -66,7 +66,7 @@ def _layer(cluster: TargetCluster) -> str:
 
 def _part(cluster: TargetCluster) -> str:
     base = base_name(cluster.op)
-    if "batch_norm" in base:
+    if is_batch_norm(cluster):  # type: ignore[arg-type]
         return "batch norm"
     if adds_a_branch(cluster):  # type: ignore[arg-type]
         return "addition"

@@ -103,6 +103,8 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"kind": "batch", "shape": (8, 3)},
         {"kind": "batch", "shape": (8, 3, 5)},
         {"kind": "group", "shape": (8, 4, 3, 3), "groups": 2},
+        {"kind": "instance", "shape": (1, 32, 3, 3)},
+        {"kind": "instance", "shape": (1, 32, 3, 3, 3), "affine": True},
     ],
     "softmax": [{"shape": (8, 6), "axis": 1}, {"shape": (8, 5, 6), "axis": 1, "log": True}],
     "pool": [
