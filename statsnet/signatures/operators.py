@@ -15,7 +15,7 @@ An argument is encoded as JSON:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Annotated, Any
@@ -94,19 +94,29 @@ class TensorSpec:
     @property
     def layout(self) -> str:
         """`contiguous`, `channels_last` (4-D or 5-D), `transposed` (last two swapped), `expanded` (an axis of which all
-        elements are one) or `strided`."""
+        elements are one) or `strided`. The stride of an axis of one element says nothing."""
         if self.strides is None:
             return "contiguous"
         if any(stride == 0 and n > 1 for n, stride in zip(self.shape, self.strides, strict=True)):
             return "expanded"
-        order = sorted(range(len(self.shape)), key=lambda d: (-self.strides[d], d))  # type: ignore[index]
-        dense = _dense_in_order(self.shape, self.strides, order)
         rank = len(self.shape)
-        if dense and rank in (4, 5) and order == [0, *range(2, rank), 1]:
+        if self._is_dense(range(rank)):
+            return "contiguous"
+        if rank in (4, 5) and self._is_dense((0, *range(2, rank), 1)):
             return "channels_last"
-        if dense and rank >= 2 and order == [*range(rank - 2), rank - 1, rank - 2]:
+        if rank >= 2 and self._is_dense((*range(rank - 2), rank - 1, rank - 2)):
             return "transposed"
         return "strided"
+
+    def _is_dense(self, order: Sequence[int]) -> bool:
+        """Whether the elements fill memory without gaps, in this order of the axes."""
+        strides = self.strides or ()
+        expected = 1
+        for d in reversed(order):
+            if self.shape[d] > 1 and strides[d] != expected:
+                return False
+            expected *= self.shape[d]
+        return True
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TensorSpec:
@@ -119,17 +129,6 @@ class TensorSpec:
             index_bytes=data.get("index_bytes", 0),
             squares=data.get("squares"),
         )
-
-
-def _dense_in_order(shape: tuple[int, ...], strides: tuple[int, ...], order: list[int]) -> bool:
-    expected = 1
-    for d in reversed(order):
-        if shape[d] == 1:
-            continue
-        if strides[d] != expected:
-            return False
-        expected *= shape[d]
-    return True
 
 
 def is_tensor(arg: Any) -> bool:

@@ -19,6 +19,8 @@ from statsnet.signatures.target import target_of
         ("aten.tanh.default", [tensor(8, 16)], "contiguous"),
         ("aten.tanh.default", [tensor(8, 16, strides=(32, 1))], "strided"),
         ("aten.tanh.default", [tensor(8, 16, strides=(1, 8))], "transposed"),
+        ("aten.tanh.default", [tensor(1, 16, 8, 8, strides=(16, 1, 128, 16))], "channels_last"),
+        ("aten.tanh.default", [tensor(2, 1, 8, 4, strides=(32, 5, 1, 8))], "transposed"),
         ("aten.tanh.default", [tensor(8, 16, strides=(0, 1))], "expanded"),
         ("aten.tanh.default", [tensor(2, 3, 4, 4, strides=(48, 1, 12, 3))], "channels_last"),
         ("aten.mul.Tensor", [tensor(8, 16), tensor(8, 16, strides=(0, 1))], "expanded"),
