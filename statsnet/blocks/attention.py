@@ -19,21 +19,24 @@ class Attention(Block):
     positions, as a projection writes them, or the other way round (`contiguous`), as rotary embeddings may. One
     projection may have written queries, keys and values of each position in a row (`packed`). Numbers of shape `mask`
     are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes these numbers of
-    it first, and other runtimes look for positions that nothing may see."""
+    it first, and other runtimes look for positions that nothing may see. Several heads of queries may share one of
+    `kv_heads` heads of keys and values, which then come from another branch."""
 
     side_input_mask: Tensor | None
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
         contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (), boolean: bool = False,
-        packed: bool = False,
+        packed: bool = False, kv_heads: int = 0,
     ) -> None:  # fmt: skip
-        together = queries == keys
-        of_queries, of_keys = ((heads, n) if contiguous else (n, heads) for n in (queries, keys))
+        together = queries == keys and not kv_heads
+        lengths = ((heads, queries), (kv_heads or heads, keys))
+        of_queries, of_keys = (pair if contiguous else pair[::-1] for pair in lengths)
         parts = (batch, queries, 3, heads) if packed else (3 if together else 1, batch, *of_queries)
         super().__init__(*parts, head_size)
         self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
         self.causal, self.contiguous, self.parts_axis = causal, contiguous, 2 if packed else 0
+        self.shares_heads = kv_heads > 0
         seen = side_input(*mask).detach() if mask else None
         if boolean and seen is not None:
             seen = seen > -1.3  # nearly all positions; no query sees nothing
@@ -49,7 +52,7 @@ class Attention(Block):
         mask = self.side_input_mask
         if mask is not None and self.expanded_mask:
             mask = mask.expand(self.expanded_mask)
-        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal)
+        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal, enable_gqa=self.shares_heads)
         return y.transpose(1, 2)
 
 
@@ -79,6 +82,8 @@ class AttentionKind(BlockKind):
         causal = len(first.args) > causal_position and first.args[causal_position] is True
         lengths = {"queries": q[2], "keys": k[2]}
         config: Config = {"batch": q[0], "heads": q[1], **lengths, "head_size": q[3], "causal": causal}
+        if k[1] != q[1]:
+            config["kv_heads"] = k[1]
         if q[1] > 1 and all("strides" not in operand for operand in first.args[:3]):
             config["contiguous"] = True
         if q == k and all(_is_packed(operand) for operand in first.args[:3]):
@@ -90,21 +95,23 @@ class AttentionKind(BlockKind):
 
     def steady(self, config: Config) -> bool:
         """If the block has its own keys and values, its input only changes how they are weighted."""
-        return bool(config["queries"] == config["keys"])
+        return bool(config["queries"] == config["keys"]) and "kv_heads" not in config
 
     def flops(self, config: Config) -> float:
         return 4.0 * config["batch"] * config["heads"] * config["queries"] * config["keys"] * config["head_size"]
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Whole sequences first, then heads: the score matrix of one head keeps its size. Two heads stay: a single one
-        within positions would be contiguous, another kernel class."""
-        batch, heads = config["batch"], config["heads"]
+        within positions would be contiguous, another kernel class. As many heads as before share keys."""
+        batch, heads = config["batch"], config["kv_heads" if "kv_heads" in config else "heads"]
         if batch >= divisor:
             return _with_masks(config, batch=round(batch / divisor))
         rest = divided(heads, -(-divisor // batch))
         if rest is None:
             return None
-        smaller = _with_masks(config, batch=1, heads=max(rest, min(heads, 2)))
+        kept = max(rest, min(heads, 2))
+        of_keys = {"kv_heads": kept} if "kv_heads" in config else {}
+        smaller = _with_masks(config, batch=1, heads=config["heads"] // heads * kept, **of_keys)
         return None if smaller == config else smaller
 
 

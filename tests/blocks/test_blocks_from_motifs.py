@@ -93,6 +93,14 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
         F.scaled_dot_product_attention, (r(2, 3, 8, 4), r(2, 3, 5, 4), r(2, 3, 5, 4)), "attention",
         {"queries": 8, "keys": 5},
     ),
+    "attention with shared heads": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        (r(2, 6, 1, 4), r(2, 3, 5, 4), r(2, 3, 5, 4)), "attention", {"heads": 6, "kv_heads": 3, "contiguous": True},
+    ),
+    "causal attention with shared heads": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+        (r(2, 6, 8, 4), r(2, 3, 8, 4), r(2, 3, 8, 4)), "attention", {"kv_heads": 3, "causal": True},
+    ),
     "LSTM": (nn.LSTM(4, 5), (r(6, 2, 4),), "recurrent", {"steps": 6, "batch": 2, "inputs": 4, "hidden": 5}),
     "embedding": (
         nn.Embedding(10, 4), (torch.randint(10, (15,)),), "embedding", {"rows": 10, "indices": 15},

@@ -82,7 +82,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     "attention": [
         ATTENTION, {**ATTENTION, "causal": True}, {**ATTENTION, "keys": 9}, {**ATTENTION, "contiguous": True},
         {**ATTENTION, "mask": (8, 1, 6, 6)}, {**ATTENTION, "mask": (8, 1, 6, 6), "boolean": True},
-        {**ATTENTION, "packed": True},
+        {**ATTENTION, "packed": True}, {**ATTENTION, "heads": 6, "kv_heads": 2, "causal": True},
     ],
     "recurrent": [
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 5},
