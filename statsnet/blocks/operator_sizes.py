@@ -58,6 +58,9 @@ SIZES = ("size", "sizes", "shape", "N", "C", "HxW", "num_weights", "normalized_s
          "input_sizes", "split_sizes", "rows", "end")  # fmt: skip
 """Words in names of arguments that are lengths of axes."""
 
+LAST_AXES = frozenset({"output_size", "normalized_shape"})
+"""Lists of the lengths of the last axes alone."""
+
 
 def resized(config: Config, factor: float) -> Config | None:
     """The operator about `factor` times as large: the outermost axes of its input change first, the innermost last.
@@ -244,9 +247,12 @@ def _with(
     named = zip(schema, config["arguments"], strict=True)
     arguments = tuple(told.get(e, e) if a.name == "output_size" else e for a, e in named)
     if numbers:
-        rank = len(operands[0].shape) if numbers == "back" else 0
-        axes = {axis - rank for number, axis in places if number == 0}
-        arguments = tuple(_lengths(a.name, e, axes, old, new) for a, e in zip(schema, arguments, strict=True))
+        rank, axes = len(operands[0].shape), {axis for number, axis in places if number == 0}
+        from_back = {axis - rank for axis in axes}
+        arguments = tuple(
+            _lengths(a.name, e, from_back if numbers == "back" or a.name in LAST_AXES else axes, old, new)
+            for a, e in zip(schema, arguments, strict=True)
+        )
     return {**config, "operands": tuple(entries), "arguments": arguments}
 
 
@@ -272,8 +278,9 @@ def _form(operand: Operand, shape: list[int]) -> Form | None:
 
 
 def _lengths(name: str, entry: tuple[Any, ...], axes: set[int], old: int, new: int) -> tuple[Any, ...]:
-    """An argument that holds lengths of axes, with the new length."""
-    if not any(word in name.split("_") or name == word for word in SIZES):
+    """An argument that holds lengths of axes, with the new length. Those of windows stay."""
+    is_window = name == "kernel_size" or (name == "size" and entry[0] == "number")
+    if is_window or not any(word in name.split("_") or name == word for word in SIZES):
         return entry
     if entry[0] == "number" and entry[1] == old and not isinstance(entry[1], bool):
         return "number", new

@@ -134,6 +134,25 @@ def test_a_weight_is_narrowed_once_there_are_few_rows() -> None:
     assert KIND.narrowed(rebuilt(lambda: torch.ones(8, 3) * 0.5)[1], 4) is None
 
 
+WINDOWS: dict[str, Callable[[], Any]] = {
+    "pooling": lambda: F.max_pool3d(torch.randn(2, 4, 8, 8, 8), 2),
+    "patches": lambda: F.unfold(torch.randn(3, 4, 8, 8), 3),
+    "a larger map": lambda: F.interpolate(torch.randn(8, 4, 4, 4), 8),
+    "a map of its own size": lambda: F.adaptive_avg_pool3d(torch.randn(4, 4, 8, 8, 8), 4),
+    "pieces": lambda: torch.ops.aten.unfold_copy(torch.randn(4, 64), 1, 4, 4),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_as_long_as_the_batch_do_not_change_with_it(name: str) -> None:
+    _, config = rebuilt(WINDOWS[name])
+    for divisor in (0.5, 2):
+        other = KIND.scaled(config, divisor)
+        assert other is not None
+        (before, *rest), (after, *rest_after) = (run(c).outputs[0]["shape"] for c in (config, other))
+        assert (before / after, rest_after) == (pytest.approx(divisor, rel=0.3), rest)
+
+
 def test_a_recurrent_layer_only_has_other_numbers_of_steps() -> None:
     """oneDNN trusts that weights, states and what is kept for the backward pass fit; as many steps as samples change
     nothing else."""
