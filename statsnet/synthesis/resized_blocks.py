@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statsnet.blocks import KINDS
+from statsnet.blocks import KINDS, Config
+from statsnet.blocks.operator import OperatorKind
+from statsnet.blocks.operator_call import encoded_arguments, name_of
+from statsnet.blocks.operator_trial import results_without_values
+from statsnet.profiling.costs import work_of_call
+from statsnet.profiling.encode import encode_outputs
 from statsnet.proxy.towers import Placed, elements_read, parameter_count, shapes
 from statsnet.synthesis.loads import OperatorGroup, scaled
 from statsnet.synthesis.overhead import NONE, Overheads
@@ -27,12 +32,14 @@ FEW_ROWS_INTENSITY = 4.0
 class Resized:
     """How a block that was not measured is derived from one that was: that block's identity, the ratio of their sizes,
     and the bytes of weights that both read, whatever their size. If a block `repeats` calls, a larger one has more of
-    the same calls."""
+    the same calls. Of an operator by itself, other operands may change than are most of the work: the ratios of FLOPs
+    and bytes are those of its `work`."""
 
     origin: str
     ratio: float
     weights_bytes: int
     repeats: bool = False
+    work: tuple[float, float] | None = None
 
 
 def other_sizes(block: Placed, measured: Placed, item_bytes: int) -> Iterator[tuple[Placed, Resized]]:
@@ -44,13 +51,30 @@ def other_sizes(block: Placed, measured: Placed, item_bytes: int) -> Iterator[tu
                 continue
             resized = replace(block, config=config)
             shapes(resized)  # which runs it without values, as whoever chains blocks will do
-            ratio = elements_read(resized) / elements_read(measured)
+            work = _work_ratios(measured.config, config) if block.kind == OperatorKind.name else None
+            ratio = work[1] if work else elements_read(resized) / elements_read(measured)
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
             continue  # the kind's rules fail on this size
-        if FARTHEST[0] <= ratio <= FARTHEST[1] and ratio != 1:
+        ratios = work or (ratio,)
+        if FARTHEST[0] <= min(ratios) and max(ratios) <= FARTHEST[1] and {*ratios} != {1.0}:
             weights_bytes = item_bytes * _shared_weights(measured, resized)
             repeats = KINDS[block.kind].uses(config) > 1
-            yield resized, Resized(origin=measured.identity, ratio=ratio, weights_bytes=weights_bytes, repeats=repeats)
+            yield (
+                resized,
+                Resized(origin=measured.identity, ratio=ratio, weights_bytes=weights_bytes, repeats=repeats, work=work),
+            )
+
+
+def _work_ratios(measured: Config, resized: Config) -> tuple[float, float]:
+    """How many times as many FLOPs, and bytes, an operator in another size has."""
+    (flops, moved), (new_flops, new_moved) = map(_work, (measured, resized))
+    return (new_flops / flops if flops else new_moved / moved), new_moved / moved
+
+
+def _work(config: Config) -> tuple[float, float]:
+    """FLOPs and bytes of a configured operator."""
+    outputs = encode_outputs(results_without_values(config) or [])
+    return work_of_call(name_of(config), encoded_arguments(config), outputs)
 
 
 def _becomes_one(measured: Any, resized: Any) -> bool:
@@ -74,6 +98,7 @@ def resized_groups(groups: tuple[OperatorGroup, ...], resized: Resized, known: O
     """The groups of a block's origin, for the resized block. The overhead of calls and of weights stays. Products still
     read all shared weights; if the cost of weights is not known separately, that share of their time stays too."""
     ratio = resized.ratio
+    flops_ratio, bytes_ratio = resized.work or (ratio, ratio)
     if resized.repeats:
         return scaled(groups, ratio, calls=ratio)
     products = [g for g in groups if g.category in PRODUCTS]
@@ -84,14 +109,15 @@ def resized_groups(groups: tuple[OperatorGroup, ...], resized: Resized, known: O
         same_bytes = weights_share if operators.category in PRODUCTS else 0.0
         overhead = known.get(operators.kernel_class, NONE)
         few_rows = operators.bytes and operators.flops / operators.bytes < FEW_ROWS_INTENSITY
+        time_ratio = flops_ratio if operators.category in PRODUCTS and not few_rows else bytes_ratio
         same_time = same_bytes if few_rows and not overhead.weight_byte_s else 0.0
         fixed_s = overhead.fixed_s(operators)
         changed.append(
             replace(
                 operators,
-                time_s=fixed_s + (operators.time_s - fixed_s) * (ratio + same_time * (1.0 - ratio)),
-                flops=operators.flops * ratio,
-                bytes=operators.bytes * (ratio + same_bytes * (1.0 - ratio)),
+                time_s=fixed_s + (operators.time_s - fixed_s) * (time_ratio + same_time * (1.0 - time_ratio)),
+                flops=operators.flops * flops_ratio,
+                bytes=operators.bytes * (bytes_ratio + same_bytes * (1.0 - bytes_ratio)),
             )
         )
     return tuple(changed)

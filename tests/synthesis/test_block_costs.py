@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 import pytest
+from networks import operator
 from synthesis_builders import BUDGET_S, NOTHING, alone, candidate, linear, part, small_signature
 
 from statsnet.blocks import KINDS
@@ -302,6 +303,17 @@ def test_a_size_in_which_a_block_does_not_run_is_not_offered(monkeypatch: pytest
     largest = Placed(kind="topk", config={"shape": (5, 8), "count": 3})
     costs = costs_of((largest, alone(part("k", 0.001))))
     assert costs.resize([largest]) == (costs, [])
+
+
+def test_an_operator_in_another_size_has_the_flops_and_bytes_of_its_formula() -> None:
+    """With half the rows a product has half the FLOPs, and still reads the same weight."""
+    product = Placed(kind="operator", config=operator("mm.default", ((64, 1024), ()), ((1024, 1024), ())))
+    costs = costs_of((product, alone(part("k", 0.001, flops=100.0, bytes=100.0))))
+    costs, others = costs.resize([product])
+    fewer = next(b for b in others if b.config["operands"][0][1] == (42, 1024))
+    (group,) = costs._groups_alone(fewer.identity)
+    assert group.flops == pytest.approx(100.0 * 42 / 64)
+    assert group.bytes == pytest.approx(100.0 * (2 * 42 + 1024) / (2 * 64 + 1024))
 
 
 def test_no_other_size_has_a_single_row(costs: BlockCosts) -> None:
