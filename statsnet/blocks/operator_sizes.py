@@ -65,7 +65,7 @@ LAST_AXES = frozenset({"output_size", "normalized_shape"})
 def resized(config: Config, factor: float) -> Config | None:
     """The operator about `factor` times as large: the outermost axes of its input change first, the innermost last.
     None if they cannot change by so much."""
-    if ("device",) in config["arguments"]:
+    if ("device",) in config["arguments"] or base_name(name_of(config)).startswith("new_"):
         return _resized_factory(config, factor)
     if base_name(name_of(config)) in ENDS and (places := _grouped_places(config)):
         return _resized_groups(config, places, factor)
@@ -92,7 +92,16 @@ def resized(config: Config, factor: float) -> Config | None:
 
 def _picks_behind_first_axis(config: Config) -> bool:
     """Whether it is x[:, i]: see `GatherKind.scaled`."""
-    return base_name(name_of(config)) == "index" and next(iter(config["arguments"][1][1]), 0) < 0
+    return base_name(name_of(config)) == "index" and not _is_along_first_axis(config)
+
+
+def _is_along_first_axis(config: Config) -> bool:
+    """Whether an index picks from the first axis of what it is applied to."""
+    names = [a.name for a in overload(name_of(config))._schema.arguments]
+    by_name = dict(zip(names, config["arguments"], strict=True))
+    if "indices" in by_name and by_name["indices"][0] == "operands":
+        return bool(next(iter(by_name["indices"][1]), 0) >= 0)
+    return bool(by_name.get("dim", ("number", 0))[1] in (0, -len(operands_of(config)[0].shape)))
 
 
 def _grouped_places(config: Config) -> frozenset[Place]:
@@ -117,15 +126,16 @@ def _resized_groups(config: Config, places: frozenset[Place], factor: float) -> 
 
 
 def _resized_factory(config: Config, factor: float) -> Config | None:
-    """An operator without tensors: the length among its arguments changes."""
+    """An operator that reads no tensor: the first length above 1 among its arguments changes."""
     arguments = list(config["arguments"])
     for place, (kind, *value) in enumerate(arguments):
-        first = value[0][:1] if kind == "numbers" else value if kind == "number" else ()
-        length = first[0] if first else 0
-        new = round(length * factor) if isinstance(length, int) else 0
-        if length > 1 and new >= 1:
-            arguments[place] = (kind, (new, *value[0][1:]) if kind == "numbers" else new)
-            return {**config, "arguments": tuple(arguments)}
+        lengths = list(value[0] if kind == "numbers" else value if kind == "number" else ())
+        for axis, length in enumerate(lengths):
+            new = round(length * factor) if isinstance(length, int) else 0
+            if length > 1 and new >= 1:
+                lengths[axis] = new
+                arguments[place] = (kind, tuple(lengths) if kind == "numbers" else new)
+                return {**config, "arguments": tuple(arguments)}
     return None
 
 
@@ -203,7 +213,7 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
     front = {(i, axis) for i, s in enumerate(shapes) if axis < len(s) and s[axis] == length}
     back = {(i, len(s) + behind) for i, s in enumerate(shapes) if -behind <= len(s) and s[behind] == length}
     first = {(i, 0) for i, s in enumerate(shapes) if s and s[0] > 1}
-    if axis == 0 and base in BY_INDEX:
+    if axis == 0 and base in BY_INDEX and _is_along_first_axis(config):
         yield frozenset(first)
     yield frozenset({place, *front})
     if is_lax(base):

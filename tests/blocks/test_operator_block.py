@@ -134,6 +134,21 @@ def test_a_weight_is_narrowed_once_there_are_few_rows() -> None:
     assert KIND.narrowed(rebuilt(lambda: torch.ones(8, 3) * 0.5)[1], 4) is None
 
 
+def test_what_is_only_filled_has_other_lengths() -> None:
+    for made in (lambda: torch.zeros(1, 100, 8), lambda: torch.ones(16, 3).new_zeros(1, 100, 8)):
+        _, config = rebuilt(made)
+        for factor in (0.55, 2):
+            other = KIND.resized(config, factor)
+            assert other is not None
+            assert run(other).outputs[0]["shape"] == [1, round(100 * factor), 8]
+
+
+def test_an_index_of_columns_keeps_its_length_with_other_numbers_of_rows() -> None:
+    _, config = rebuilt(lambda: torch.randn(64, 100).index_select(1, torch.arange(20)))
+    fewer = KIND.resized(config, 0.5)
+    assert fewer is not None and [o[1] for o in fewer["operands"]] == [(32, 100), (20,)]
+
+
 WINDOWS: dict[str, Callable[[], Any]] = {
     "pooling": lambda: F.max_pool3d(torch.randn(2, 4, 8, 8, 8), 2),
     "patches": lambda: F.unfold(torch.randn(3, 4, 8, 8), 3),
