@@ -644,8 +644,8 @@ class Embedding(nn.Module):
 
 
 class EmbeddingBag(nn.Module):
-    """`bags` sums or means of `indices / bags` rows each. With several `uses`, it looks so many of them up, one after
-    another and each by other indices, as a model does in one table after another.
+    """`bags` sums (of `weighted` rows, if so), means or maxima of `indices / bags` rows each. With several `uses`, it
+    looks so many of them up, one after another and each by other indices, as a model does in one table after another.
 
     On a CPU its kernel (FBGEMM's) may leave the vector registers in a state that makes legacy SSE code up to
     thirty times slower. In a model this slows one place or none, but here the next block is chance. So AVX
@@ -653,10 +653,11 @@ class EmbeddingBag(nn.Module):
     """
 
     offsets: Tensor
+    weights: Tensor | None
 
     def __init__(
         self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
-        sparse: bool = False, uses: int = 1,
+        sparse: bool = False, uses: int = 1, weighted: bool = False,
     ) -> None:
         super().__init__()
         self.rows, self.indices, self.skew, self.uses = rows, indices * uses, skew, uses
@@ -664,12 +665,14 @@ class EmbeddingBag(nn.Module):
         self.table = nn.EmbeddingBag(rows, width, mode=mode, sparse=sparse, _weight=without)
         self.table.weight = table_of(rows, width)
         self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
+        self.register_buffer("weights", torch.ones(indices) if weighted else None, persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
+        how = self.offsets, self.weights
         if self.uses == 1:
-            pooled = self.table.forward(indices, self.offsets)
+            pooled = self.table.forward(indices, *how)
         else:
-            pooled = torch.cat([self.table.forward(part, self.offsets) for part in indices.chunk(self.uses)])
+            pooled = torch.cat([self.table.forward(part, *how) for part in indices.chunk(self.uses)])
         if pooled.is_cpu:  # a product of one row would not reach the library
             few = pooled.detach()[:1].expand(16, -1).sigmoid()
             F.linear(few, few)

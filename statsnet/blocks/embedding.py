@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from statsnet.blocks.base import BlockKind, Config, divided, numbers
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import is_tensor
 
 LARGEST_TABLE_ELEMENTS = 2**26
 """Tables are cut at 256 MiB of float32: that exceeds any cache, and a proxy must fit beside its users' work."""
@@ -50,8 +51,8 @@ class Embedding(nn.Module):
 
 
 class EmbeddingBag(nn.Module):
-    """`bags` sums or means of `indices / bags` rows each. With several `uses`, it looks so many of them up, one after
-    another and each by other indices, as a model does in one table after another.
+    """`bags` sums (of `weighted` rows, if so), means or maxima of `indices / bags` rows each. With several `uses`, it
+    looks so many of them up, one after another and each by other indices, as a model does in one table after another.
 
     On a CPU its kernel (FBGEMM's) may leave the vector registers in a state that makes legacy SSE code up to
     thirty times slower. In a model this slows one place or none, but here the next block is chance. So AVX
@@ -59,10 +60,11 @@ class EmbeddingBag(nn.Module):
     """
 
     offsets: Tensor
+    weights: Tensor | None
 
     def __init__(
         self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
-        sparse: bool = False, uses: int = 1,
+        sparse: bool = False, uses: int = 1, weighted: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.rows, self.indices, self.skew, self.uses = rows, indices * uses, skew, uses
@@ -70,12 +72,14 @@ class EmbeddingBag(nn.Module):
         self.table = nn.EmbeddingBag(rows, width, mode=mode, sparse=sparse, _weight=without)
         self.table.weight = table_of(rows, width)
         self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
+        self.register_buffer("weights", torch.ones(indices) if weighted else None, persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
+        how = self.offsets, self.weights
         if self.uses == 1:
-            pooled = self.table.forward(indices, self.offsets)
+            pooled = self.table.forward(indices, *how)
         else:
-            pooled = torch.cat([self.table.forward(part, self.offsets) for part in indices.chunk(self.uses)])
+            pooled = torch.cat([self.table.forward(part, *how) for part in indices.chunk(self.uses)])
         if pooled.is_cpu:  # a product of one row would not reach the library
             few = pooled.detach()[:1].expand(16, -1).sigmoid()
             F.linear(few, few)
@@ -122,7 +126,7 @@ class EmbeddingKind(BlockKind):
         return config["indices"], config["rows"]
 
 
-MODES = {0: "sum", 1: "mean"}
+MODES = {0: "sum", 1: "mean", 2: "max"}
 """By the number that ATen gives them."""
 
 
@@ -133,20 +137,21 @@ class EmbeddingBagKind(EmbeddingKind):
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
-        if base_name(first.op) not in ("_embedding_bag", "_embedding_bag_forward_only"):
+        if base_name(first.op) not in ("_embedding_bag", "_embedding_bag_forward_only") or first.args[4] not in MODES:
             return None
         rows, width = _table(first.args[0]["shape"])
         bags = first.outputs[0]["shape"][0]
         per_bag = max(1, round(first.args[1]["shape"][0] / max(bags, 1)))
-        return {
+        config = {
             "rows": rows,
             "width": width,
             "indices": bags * per_bag,
             "bags": bags,
-            "mode": MODES.get(first.args[4], "sum"),
+            "mode": MODES[first.args[4]],
             "skew": _zipf(first),
             "sparse": first.args[5] is True,
         }
+        return {**config, "weighted": True} if any(map(is_tensor, first.args[6:7])) else config
 
     def with_concatenated_output(self, config: Config, axis: int) -> Config | None:
         return None

@@ -54,7 +54,7 @@ FEWEST_USES, MOST_USES = 4, 64
 OF_FAMILY = frozenset({
     "functions", "activation", "cell", "kernel", "kernels", "kind", "mode", "norm", "causal", "function",
     "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
-    "output_last_axis", "residual", "affine",
+    "output_last_axis", "residual", "affine", "weighted",
 })  # fmt: skip
 """Parts of a configuration that decide which kernels run, or what runtimes join, rather than their sizes."""
 

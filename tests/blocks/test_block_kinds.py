@@ -28,7 +28,7 @@ def test_kind_conforms(name: str) -> None:
     check_block_kind(KINDS[name], CONFIGS[name])
 
 
-@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_are_equally_long(mode: str) -> None:
     module = KINDS["embedding_bag"].build({**BAG, "mode": mode})
     assert module(torch.zeros(32, dtype=torch.long)).shape == (8, 4)

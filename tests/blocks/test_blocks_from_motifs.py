@@ -44,7 +44,7 @@ def residual(x: Tensor, other: Tensor, weight: Tensor) -> Tensor:
     return F.relu(F.conv2d(x, weight, padding=1) + other)
 
 
-EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
+EXACT: dict[str, tuple[Any, tuple[Tensor | None, ...], str, dict[str, Any]]] = {
     "convolution, batch norm, relu": (
         conv_norm_relu(), (r(2, 4, 9, 7),), "conv",
         {"size": (9, 7), "stride": (2, 2), "norm": True, "residual": False, "activation": "relu"},
@@ -108,6 +108,13 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
     "embedding bag": (
         nn.EmbeddingBag(10, 4, mode="mean"), (torch.randint(10, (3, 5)),), "embedding_bag",
         {"indices": 15, "bags": 3, "mode": "mean"},
+    ),
+    "weighted bags": (
+        nn.EmbeddingBag(10, 4, mode="sum"), (torch.randint(10, (3, 5)), None, r(3, 5)), "embedding_bag",
+        {"weighted": True},
+    ),
+    "maxima of bags": (
+        nn.EmbeddingBag(10, 4, mode="max"), (torch.randint(10, (3, 5)),), "embedding_bag", {"mode": "max"},
     ),
     "layer norm": (nn.LayerNorm(6), (r(5, 6),), "norm", {"kind": "layer", "shape": (5, 6)}),
     "layer norm of sequences": (nn.LayerNorm(6), (r(1, 10, 6),), "norm", {"kind": "layer", "shape": (1, 10, 6)}),

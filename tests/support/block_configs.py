@@ -94,7 +94,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"rows": 40, "width": 4, "indices": 16},
         {"rows": 40, "width": 4, "indices": 16, "skew": 1.1, "sparse": True},
     ],
-    "embedding_bag": [BAG, {**BAG, "mode": "mean", "sparse": True}, {**BAG, "uses": 4}],
+    "embedding_bag": [BAG, {**BAG, "mode": "mean", "sparse": True}, {**BAG, "weighted": True}, {**BAG, "uses": 4}],
     "norm": [
         {"kind": "layer", "shape": (8, 12)},
         {"kind": "layer", "shape": (8, 12), "residual": True},
