@@ -61,8 +61,9 @@ class PoolKind(BlockKind):
             "size": tuple(shape[2:]),
         }
         if base in ("mean", "adaptive_avg_pool2d", "_adaptive_avg_pool2d", "mkldnn_adaptive_avg_pool2d"):
-            whole = base != "mean" or sorted(a % 4 for a in first.args[1] or []) == [2, 3]
-            return config if whole else None
+            by_axes = base == "mean" and sorted(a % 4 for a in first.args[1] or []) == [2, 3]
+            by_size = base != "mean" and first.outputs[0]["shape"][2:] == [1, 1]
+            return config if by_axes or by_size else None
         if base not in ("max_pool2d_with_indices", "max_pool2d", "avg_pool2d"):
             return None
         config["kernel"] = per_axis(first.args[1], 2)

@@ -362,6 +362,7 @@ def test_the_skew_of_the_indices_is_kept() -> None:
         lambda: torch.arange(4) + 1,
         lambda: torch.tensor(1.0) * 2,
         lambda: r(2, 3).max(1),
+        lambda: F.adaptive_avg_pool2d(r(1, 2, 8, 8), 4),
         lambda: nn.BatchNorm2d(3, track_running_stats=False)(r(2, 3, 4, 4)),
         lambda: r(5, 2).topk(3, 0),
         lambda: r(5, 2).sort(0),
