@@ -189,9 +189,18 @@ def _changed(config: Config, place: Place, length: int) -> Config | None:
                 continue
             after = result_shapes(tried)
             fits = before is None or (after is not None and [len(s) for s in after] == [len(s) for s in before])
+            if length == 1 and after == before and _is_spread(operands, places, place, old):
+                continue
             if fits and _library(tried) == _library(config) and may_run(tried):
                 return tried
     return None
+
+
+def _is_spread(operands: list[Operand], places: frozenset[Place], place: Place, old: int) -> bool:
+    """Whether a single element of this axis would be spread over another operand, which stays as long as before."""
+    number, axis = place
+    others = ((i, o.shape) for i, o in enumerate(operands) if i != number and (i, axis) not in places)
+    return any(axis < len(shape) and shape[axis] == old for i, shape in others)
 
 
 def _library(config: Config) -> str:

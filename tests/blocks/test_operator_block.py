@@ -149,6 +149,16 @@ def test_an_index_of_columns_keeps_its_length_with_other_numbers_of_rows() -> No
     assert fewer is not None and [o[1] for o in fewer["operands"]] == [(32, 100), (20,)]
 
 
+def test_a_short_operand_is_not_spread_over_one_of_another_layout() -> None:
+    """With one row the second operand would be contiguous; and with one row of the first alone, the sum as large as
+    before."""
+    _, config = rebuilt(lambda: torch.randn(16, 512) + torch.randn(512, 16).t())
+    smaller = KIND.scaled(config, 16)
+    assert smaller is not None
+    assert [o.layout for o in operands_of(smaller)] == ["contiguous", "transposed"]
+    assert run(smaller).outputs[0]["shape"] == [2, 256]
+
+
 WINDOWS: dict[str, Callable[[], Any]] = {
     "pooling": lambda: F.max_pool3d(torch.randn(2, 4, 8, 8, 8), 2),
     "patches": lambda: F.unfold(torch.randn(3, 4, 8, 8), 3),
