@@ -87,6 +87,8 @@ def test_softmax(cost, kind):
     forward, backward = cost(step, f"_{kind}"), cost(step, f"_{kind}_backward_data")
     assert (forward.flops, forward.bytes_read) == (5 * N * S, 4 * N * S)
     assert (backward.flops, backward.bytes_read) == (4 * N * S, 2 * 4 * N * S)
+    expanded = cost(lambda: getattr(torch, kind)(x, -1).sum().backward(), f"_{kind}_backward_data")
+    assert (expanded.flops, expanded.bytes_read) == (4 * N * S, 4 * (1 + N * S))
 
 
 def test_nll_loss_reads_one_score_per_target(cost):

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 from functools import partial
 
-from statsnet.profiling.costs.call import Cost, OperatorCall, is_complex, item_bytes
+from statsnet.profiling.costs.call import Cost, OperatorCall, SparseSpec, is_complex, item_bytes
 from statsnet.profiling.costs.registry import operator_cost
+from statsnet.signatures.operators import TensorSpec
 
 _FORWARD = 5
 _BACKWARD = 4
 
 
+def _elements(tensor: TensorSpec) -> int:
+    """Those that are computed on: all of an expanded tensor, as the gradient behind a sum is."""
+    return tensor.touched if isinstance(tensor, SparseSpec) else tensor.numel
+
+
 @operator_cost("_softmax", "_log_softmax", "_safe_softmax", "_masked_softmax", "softmax", "log_softmax",
                "special_softmax", "special_log_softmax", "_sparse_softmax", "_sparse_log_softmax")  # fmt: skip
 def _softmax(call: OperatorCall) -> Cost:
-    return call.cost(_FORWARD * call.tensor(0).touched)
+    return call.cost(_FORWARD * _elements(call.tensor(0)))
 
 
 @operator_cost("_softmax_backward_data", "_log_softmax_backward_data", "_masked_softmax_backward",
                "_sparse_softmax_backward_data", "_sparse_log_softmax_backward_data")  # fmt: skip
 def _softmax_backward(call: OperatorCall) -> Cost:
-    return call.cost(_BACKWARD * call.tensor(0).touched)
+    return call.cost(_BACKWARD * _elements(call.tensor(0)))
 
 
 def _picked_bytes(call: OperatorCall) -> int:
