@@ -47,9 +47,12 @@ BY_INDEX = frozenset({
 WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
 """Arguments without a batch axis."""
 
-WHOLE_LAYERS = {"_transformer_encoder_layer_fwd": [0, 1], "mkldnn_rnn_layer": [0], "mkldnn_rnn_layer_backward": []}
-"""Layers with several weights, whose sizes depend on each other; and the axes of their input that may change. A library
-reads past the end of a weight, a state or what is kept for the backward pass that does not fit."""
+WHOLE_LAYERS = {
+    "_transformer_encoder_layer_fwd": [0, 1], "mkldnn_rnn_layer": [0], "mkldnn_rnn_layer_backward": [],
+    "_ctc_loss_backward": [],
+}  # fmt: skip
+"""Layers and losses with several operands, whose sizes depend on each other; and the axes of their input that may
+change. They read past the end of a weight, a state or what is kept for the backward pass that does not fit."""
 
 QUANTIZED_LAYERS = frozenset({"quantized_lstm", "quantized_gru"})
 """Recurrent layers, whose weights' sizes depend on each other and on the state's."""

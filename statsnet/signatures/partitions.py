@@ -21,12 +21,29 @@ def parts_of(op: str, name: str, count: int, shapes: Shapes) -> tuple[int, int] 
         return step, step
     if name == "offsets":
         rows = next((shapes[of][0] for of in ("indices", "values", "data") if shapes.get(of)), None)
-        return None if rows is None else (0, rows // max(1, count))
+        bags = shapes["grad"][0] if shapes.get("grad") else count  # bags may begin without the end of the last
+        parts = bags if "indices" in shapes else count - 1
+        return None if rows is None else (0, rows // max(1, parts))
     if name.startswith(("cum_seq_", "cu_seqlens_")):  # where each sequence begins, and the end of the last
         of = "query" if name.endswith("q") else "key"
         return (0, shapes[of][-3] // max(1, count - 1)) if len(shapes.get(of, ())) >= 3 else None
-    if name == "lengths" and base_name(op) == "segment_reduce" and shapes.get("data"):
-        return shapes["data"][0] // max(1, count), 0
+    length = _length(op, name, count, shapes)
+    return None if length is None else (length, 0)
+
+
+def _length(op: str, name: str, count: int, shapes: Shapes) -> int | None:
+    """How long each of `count` parts is, where an argument says it of each; sequences are as long as there is room."""
+    if name == "lengths" and base_name(op) in ("segment_reduce", "_segment_reduce_backward") and shapes.get("data"):
+        return shapes["data"][0] // max(1, count)
+    if name == "lengths" and base_name(op) == "_pack_padded_sequence" and len(shapes.get("input", ())) > 1:
+        first, second, *_ = shapes["input"]
+        return first if second == count else second
+    if name == "input_lengths" and shapes.get("log_probs"):
+        return shapes["log_probs"][0]
+    if name == "target_lengths" and shapes.get("log_alpha"):  # a state for each label, and one before and behind each
+        return shapes["log_alpha"][-1] // 2
+    if name == "target_lengths" and shapes.get("targets"):
+        return shapes["targets"][-1] // (max(1, count) if len(shapes["targets"]) == 1 else 1)
     return None
 
 

@@ -270,6 +270,21 @@ def test_a_loss_of_sequences_runs_at_its_lengths() -> None:
     assert run(config).outputs == asked.outputs
 
 
+def test_sequences_are_as_long_as_there_is_room() -> None:
+    """With lengths near zero there would be nothing to do. What a loss keeps for its gradient fits no other size."""
+    scores = torch.randn(9, 2, 5).log_softmax(-1).requires_grad_()
+    labels, lengths = torch.ones(2, 3, dtype=torch.int64), (torch.tensor([9, 7]), torch.tensor([3, 2]))
+    calls = calls_in(lambda: F.ctc_loss(scores, labels, *lengths).backward())
+    config = KIND.of_call(cluster_of(next(c for c in calls if "_ctc_loss_backward" in c.op)), "float32")
+    assert config is not None
+    block: Any = KIND.build(config)
+    assert [x.tolist() for x in block.operands if x.dtype == torch.int64 and x.dim() == 1] == [[9, 9], [3, 3]]
+    assert KIND.scaled(config, 0.5) is KIND.scaled(config, 2) is None
+    padded = torch.nn.utils.rnn.pack_padded_sequence
+    _, config = rebuilt(lambda: padded(torch.randn(7, 3, 4), torch.tensor([7, 5, 2])))
+    assert run(config).outputs[0]["shape"] == [21, 4]
+
+
 def test_what_is_written_into_a_tensor_is_written_into_a_new_one() -> None:
     _, config = rebuilt(lambda: torch.cumsum(torch.ones(8, 3), 0, out=torch.ones(8, 3)))
     assert KIND.arguments(config)[0] == "lambda x: torch.cumsum(x, 0)"
