@@ -74,15 +74,15 @@ def runnable(op: str) -> str | None:
 
 
 def _without_change(op: str) -> str | None:
-    """The overload that returns a new tensor: `aten.mul_.Tensor` -> `aten.mul.Tensor`, `aten.cumsum.out` ->
-    `aten.cumsum.default`."""
+    """The overload that returns a new tensor: `aten.mul_.Tensor` -> `aten.mul.Tensor`, `aten.pow_.Scalar` ->
+    `aten.pow.Tensor_Scalar`, `aten.cumsum.out` -> `aten.cumsum.default`."""
     library, name, variant = op.split(".")
     if name.endswith("__"):
         return None
     changing = find_overload(op)
     assert changing is not None
     stem = name.removesuffix("_")
-    others = [variant] if stem != name else getattr(getattr(torch.ops, library), name).overloads()
+    others = [variant, *getattr(getattr(torch.ops, library), stem).overloads()]
     for other in others:
         function = find_overload(f"{library}.{stem}.{other}")
         if function is None or function._schema.is_mutable or not _is_pure(function):

@@ -289,6 +289,8 @@ def test_what_is_written_into_a_tensor_is_written_into_a_new_one() -> None:
     _, config = rebuilt(lambda: torch.cumsum(torch.ones(8, 3), 0, out=torch.ones(8, 3)))
     assert KIND.arguments(config)[0] == "lambda x: torch.cumsum(x, 0)"
     assert run(config).op == "aten.cumsum.default"
+    _, config = rebuilt(lambda: torch.ones(8, 3).pow_(-0.5))  # it has another name in place
+    assert run(config).op == "aten.pow.Tensor_Scalar"
 
 
 def test_where_nothing_tells_how_much_a_mask_finds_there_is_no_block() -> None:
