@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable
 
 
@@ -98,3 +99,12 @@ def one_of(word: str, known: Iterable[str]) -> str:
     """A hint: the known words that are nearest to a mistyped one, or all of them."""
     words = list(known)
     return did_you_mean(word, words, otherwise=f"one of {', '.join(words)}")
+
+
+def warn(text: str, *, stacklevel: int) -> None:
+    """Warn the user. Where warnings are errors, it is printed nevertheless: an exception would lose what was measured
+    for minutes."""
+    try:
+        warnings.warn(text, stacklevel=stacklevel)
+    except Warning as raised:
+        warnings.showwarning(raised, type(raised), filename="<statsnet>", lineno=1)

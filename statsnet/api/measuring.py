@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from statsnet.api.checks import check_choice, check_positive, warn
+from statsnet.api.checks import check_choice, check_named, check_positive, warn
 from statsnet.api.reading import FilePath, MixLike, mix_text
 from statsnet.deadline import Deadline
 from statsnet.environment.launch import launched_together
@@ -58,10 +58,16 @@ def profile_workload(
     Raises UsageError for what is not known, DeviceError where the device is not, WorkloadError if the model fails,
     MeasurementError if measuring does.
     """
+    check_named(workload, arguments or {})
+    from statsnet.workloads.arguments import device_name, dtype_name, optimizer_name, whole_number
+
+    device, dtype = device_name(device), None if dtype is None else dtype_name(dtype)
+    batch = None if batch is None else whole_number(batch, "batch")
+    optimizer = None if optimizer is None else optimizer_name(optimizer)
     check_choice("mode", mode, MODES)
     check_choice("level", level, LEVELS)
     check_choice("counters", counters, COUNTING)
-    check_positive(batch=batch, min_time_s=min_time_s, processes=processes)
+    check_positive(min_time_s=min_time_s, processes=processes)
     check_counters(counters, device)
     check_together(processes, device, counters, sandboxed=sandbox)
     require_device(device, meta=True)

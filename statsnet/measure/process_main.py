@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import json
+import multiprocessing
 import os
 import sys
 import threading
@@ -24,6 +25,9 @@ from statsnet.measure.end_with_parent import end_with_parent
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.task import Context, Event, decode_task, encode_error, to_json
 from statsnet.workloads import settings
+
+EXIT_S = 5.0
+"""Exit functions of libraries take less than a second."""
 
 
 def main(folder: Path, events_fd: int) -> int:
@@ -81,7 +85,7 @@ def end_process(work: Callable[[], int]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     own = threading.current_thread()
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not own):
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not own) or not _run_exit_functions():
         exit_at_once(code)
     sys.exit(code)
 
@@ -89,11 +93,22 @@ def end_process(work: Callable[[], int]) -> NoReturn:
 def exit_at_once(code: int) -> NoReturn:
     """Without taking torch down, which takes long, and without the threads that a library or a model has left."""
     try:
-        atexit._run_exitfuncs()
+        _run_exit_functions()
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+def _run_exit_functions() -> bool:
+    """Whether they ended in EXIT_S: a user's may wait for long, as multiprocessing's does for processes that it
+    started. Each runs once, however often this is called."""
+    for child in multiprocessing.active_children():
+        child.terminate()
+    running = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+    running.start()
+    running.join(EXIT_S)
+    return not running.is_alive()
 
 
 if __name__ == "__main__":

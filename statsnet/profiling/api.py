@@ -13,8 +13,8 @@ one left alone. If shapes vary, the three see different inputs; `joining` puts t
 from __future__ import annotations
 
 import os
+import threading
 import time
-import warnings
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +27,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from statsnet import environment
 from statsnet.environment.outputs import check_file
-from statsnet.errors import MeasurementError, UsageError, one_of
+from statsnet.errors import MeasurementError, UsageError, one_of, warn
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
 from statsnet.profiling.capture import CaptureMode, OpCall, capturing
@@ -46,6 +46,7 @@ from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
 from statsnet.units import plural
+from statsnet.workloads.arguments import device_name, optimizer_name, whole_number
 from statsnet.workloads.dtypes import MIXED, dtype_of
 
 RARE = 0.05
@@ -86,6 +87,9 @@ class profile:
     ) -> None:
         if level not in LEVELS:
             raise UsageError(f"'{level}' is not a level", hint=one_of(level, LEVELS))
+        if model is not None and not isinstance(model, torch.nn.Module):
+            raise UsageError(f"{model!r} is no model", cause="a torch.nn.Module is expected, not its class or name")
+        device = device_name(device)
         self.name = name
         self._level = level
         self.signature: Signature | None = None
@@ -94,8 +98,8 @@ class profile:
         self._device = device
         self._kind = device.partition(":")[0]
         self._model = model
-        self._optimizer = None if optimizer is None else safe_optimizer(optimizer)
-        self._batch = batch
+        self._optimizer = None if optimizer is None else safe_optimizer(optimizer_name(optimizer))
+        self._batch = None if batch is None else whole_number(batch, "batch")
         self._steps = 0
         self._schedule = Schedule()
         self._uneven = UnevenInputs()
@@ -106,6 +110,7 @@ class profile:
         self._optimizer_steps: Counter[int] = Counter()
         self._bare_optimized: list[int] = []
         self._running: str | None = None
+        self._thread: int | None = None
 
     def __enter__(self) -> profile:
         if profile._active:
@@ -114,8 +119,11 @@ class profile:
                 cause="each would measure what the other adds",
                 hint="profile one loop after the other",
             )
+        if self._thread is not None:
+            raise UsageError(f"'{self.name}' was profiled before", hint="make a statsnet.profile for each loop")
         if self._output is not None and is_first():
             check_file(Path(self._output))
+        self._thread = threading.get_ident()
         self._environment = environment.describe(self._device)
         overhead_s = event_overhead_s(record_shapes=True)
         self._join = LoopSteps(device=self._kind, event_overhead_s=overhead_s)
@@ -130,6 +138,12 @@ class profile:
         """End a step and begin the next. Raises UsageError outside the `with` block."""
         if self._running is None:
             raise UsageError(f"'{self.name}': step() was called outside the with block")
+        if self._thread != threading.get_ident():
+            raise UsageError(
+                f"'{self.name}': step() was called in another thread than the with block",
+                cause="torch sees the operators of one thread",
+                hint="open the with block in the thread that runs the steps",
+            )
         self._synchronize()
         elapsed_s = time.perf_counter() - self._began
         kind, capture, session = self._running, self._capture, self._session
@@ -156,10 +170,10 @@ class profile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()  # drop the unfinished step
-        self._counting.remove()
-        self._hearing.close()
         profile._active, self._running = False, None
+        self._counting.remove()
+        self._stack.close()  # drop the unfinished step
+        self._hearing.close()
         if kind is not None:
             return
         self._uneven.check_all_end(self.name)
@@ -200,7 +214,7 @@ class profile:
             del self._optimizer_steps[kind]
             self._optimizer_steps[nearest[kind]] += steps
         self._bare_optimized = [nearest.get(kind, kind) for kind in self._bare_optimized]
-        warnings.warn(f"{what} ({calls} optimizer calls): they count as the others", stacklevel=3)
+        warn(f"{what} ({calls} optimizer calls): they count as the others", stacklevel=4)
 
     def _begin(self) -> None:
         """Set the next step up, outside its timing."""

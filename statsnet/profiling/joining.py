@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import NamedTuple
@@ -30,16 +30,19 @@ Key = tuple[str, str, Shapes]
 
 @dataclass(slots=True, kw_only=True)
 class Variant:
-    """A captured step, and how many captured steps made the same calls. Steps of different `kind` are kept apart."""
+    """A captured step, and how many captured steps made the same calls. Steps of different `kind` are kept apart.
+    `names` counts its calls by the profiler's names."""
 
     calls: list[OpCall]
     keys: list[Key | None]
     times: int = 1
     kind: int = 0
+    names: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, calls: list[OpCall], kind: int = 0) -> Variant:
-        return cls(calls=calls, keys=[None if c.metadata else _key(c) for c in calls], kind=kind)
+        keys = [None if c.metadata else _key(c) for c in calls]
+        return cls(calls=calls, keys=keys, kind=kind, names=Counter(key[0] for key in keys if key is not None))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,9 +167,26 @@ class _ProfiledStep(NamedTuple):
     events: int
 
 
+NEAREST = 3
+"""A step is compared with so many captured ones. A loop may have captured dozens, each of another length."""
+
+
+def nearest_variants(variants: Sequence[Variant], step: StepEvents) -> list[int]:
+    """The places of those that the step most likely is, by the names of their calls: first those of which it lacks the
+    fewest, the longest of these first."""
+    made = Counter(event.name for event in step.inside)
+
+    def distance(place: int) -> tuple[int, int]:
+        names = variants[place].names
+        return (names - made).total(), -names.total()
+
+    return sorted(range(len(variants)), key=distance)[:NEAREST]
+
+
 def _same_step(variants: list[Variant], step: StepEvents) -> tuple[int | None, dict[int, Event]]:
     """The variant whose calls the step made, at the same shapes, and the events of its calls."""
-    for number, variant in enumerate(variants):
+    for number in nearest_variants(variants, step):
+        variant = variants[number]
         matched = join_in_order(step, variant.calls)
         if matched is None or _does_more(step, variant, matched):
             continue

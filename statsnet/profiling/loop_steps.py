@@ -16,7 +16,7 @@ from statsnet.measure.profiler_events import StepEvents
 from statsnet.profiling.capture import CaptureMode, OpCall
 from statsnet.profiling.communication_hooks import check_hooks_have_begun, wrappers
 from statsnet.profiling.distributed import alone, first_steps
-from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
+from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant, nearest_variants
 from statsnet.profiling.unseen import Unseen, check_collectives, in_one_thread, largest, unseen_in
 from statsnet.profiling.unwatched_capture import UnwatchedCapture, is_nearer, is_possible, is_suspect
 from statsnet.signatures.collectives import is_collective
@@ -91,7 +91,9 @@ class LoopSteps:
 
     def _least_unseen(self, step: StepEvents, join: StepJoin, kind: int) -> Unseen | None:
         """What the step has beside the captured one that is most like it; None if none of its kind was captured."""
-        alike = [unseen_in(step, v.calls, device=self._device) for v in join.variants if v.kind == kind]
+        of_kind = [variant for variant in join.variants if variant.kind == kind]
+        nearest = (of_kind[place] for place in nearest_variants(of_kind, step))
+        alike = [unseen_in(step, variant.calls, device=self._device) for variant in nearest]
         return min(alike, key=lambda each: (each.unmatched, each.time_share), default=None)
 
     def _check(self) -> None:

@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from statsnet import environment
 from statsnet.environment.temporary import temporary_folder
-from statsnet.errors import MeasurementError
+from statsnet.errors import MeasurementError, WorkloadError
 from statsnet.measure import process
 from statsnet.measure.control import DEFAULT, Control
 from statsnet.measure.network_file import load_network
@@ -202,5 +202,12 @@ def _recorded(
             with record_function(f"ProfilerStep#{number}"):
                 step()
     session.export_chrome_trace(str(file))
-    trace: dict[str, Any] = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
+    try:
+        trace: dict[str, Any] = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
+    except ValueError as error:
+        raise WorkloadError(
+            "torch's timeline of the step cannot be read",
+            cause=f"torch writes the names of ranges as they are, and quotes in them are not closed: {error}",
+            hint="take quotes and backslashes out of names given to record_function, or leave out --trace",
+        ) from error
     return trace

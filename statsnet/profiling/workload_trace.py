@@ -184,7 +184,7 @@ class _Tracer:
         try:
             return self._trace(steps, warmup, repeats, min_time_s)
         except StatsNetError:
-            if renewal.puts_counts_back or not renewal.counts_steps:
+            if renewal.puts_counts_back or not renewal.counts_steps or not alone():  # the others would not begin anew
                 raise
         renewal.puts_counts_back = True  # it runs so many times only, such as until a cache is full
         return self._trace(steps, warmup, repeats, min_time_s)

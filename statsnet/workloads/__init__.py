@@ -6,7 +6,7 @@ Nothing here imports torch until `build` or `make_step` is called, so that listi
 Which there are
     registry, conformance
 From a name to a model on a device
-    loading, model_errors, calling, drawing, building, hidden_operators, settings, dtypes, optimizers, losses
+    arguments, loading, model_errors, calling, drawing, building, hidden_operators, settings, dtypes, optimizers, losses
 A step
     step, stepping, trees, tree_copies
 What steps change, put back

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
@@ -196,7 +197,7 @@ def _give_sizes(target: Target, made: Made) -> None:
     if not any(map(is_lazy, [*parameters_of(made.model), *made.model.buffers()])):
         return
     args, kwargs = copied(made.inputs[0])
-    was_training = made.model.training
+    modes = [(module, module.training) for module in made.model.modules()]
     try:
         with torch.no_grad():
             set_mode(made.model, "inference")  # whatever its own eval() returns
@@ -207,7 +208,8 @@ def _give_sizes(target: Target, made: Made) -> None:
             cause=describe(error, target.origin),
             hint="run the model once in the factory, on an input that gives its lazy layers their sizes",
         ) from error
-    made.model.train(was_training)
+    for module, was_training in modes:
+        module.training = was_training
 
 
 def _place(
@@ -270,10 +272,26 @@ def _is_fake(tensor: torch.Tensor) -> bool:
 
 
 def set_mode(model: torch.nn.Module, mode: str) -> None:
-    """Set the model to training or inference, as its users do: some override what they call. An exported program has no
-    such switch and stays as it was exported."""
-    with suppress(NotImplementedError):
-        model.train() if mode == "training" else model.eval()
+    """Set the model to training or inference, as its users do: some override what they call. One that is in this mode
+    keeps what the factory chose for its layers, such as a frozen batch norm, unless a layer has a `train()` of its own,
+    which may choose, too. Where `train()` or `eval()` is another function of the user's and switches nothing, all
+    layers are switched. An exported program has no such switch and stays as it was exported."""
+    import torch
+
+    wanted = mode == "training"
+    if model.training == wanted and all(type(m).train is torch.nn.Module.train for m in model.modules()):
+        return
+    switch = model.train if wanted else model.eval
+    try:
+        if not wanted or "mode" in inspect.signature(switch).parameters:
+            switch()
+    except NotImplementedError:
+        return
+    except TypeError:  # it wants arguments
+        pass
+    if model.training != wanted:
+        for module in model.modules():
+            module.training = wanted
 
 
 @contextmanager

@@ -130,6 +130,12 @@ def _value(key: str, value: Value, accepted: Mapping[str, inspect.Parameter]) ->
     default = accepted[key].default if key in accepted else None
     if not isinstance(value, str) or isinstance(default, str):
         return value
+    if isinstance(default, tuple | list | Mapping | set | frozenset):
+        raise UsageError(
+            f"'{key}' cannot be set to '{value}'",
+            cause=f"its default is {default!r}, and a value is text, a number, or true or false",
+            hint=f"let the factory take text, and make the {type(default).__name__} of it",
+        )
     parsed = parse_value(value)
     if isinstance(default, bool | int | float) and isinstance(parsed, str):
         raise UsageError(
@@ -156,7 +162,16 @@ def _read(target: Target, result: Any) -> Made:
     accumulation = made.get("accumulation") or 1
     if isinstance(accumulation, bool) or not isinstance(accumulation, int) or accumulation < 1:
         raise _bad_result(target, "its accumulation is not a number of batches")
-    inputs = _inputs(target, made)
+    try:
+        inputs = _inputs(target, made)
+    except StatsNetError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise WorkloadError(
+            f"the inputs of '{target.label}' could not be read",
+            cause=describe(error, target.origin),
+            hint=next_step(error, "go through the loader or generator by itself in Python to see the whole trace"),
+        ) from error
     return Made(model=model, inputs=inputs, loss=loss, optimizer=optimizer, accumulation=accumulation)
 
 

@@ -215,6 +215,8 @@ def _import_failed(label: str, error: BaseException, origin: str) -> WorkloadErr
 
 
 def _search(folder: str) -> None:
-    # At the end, so that a user's inspect.py or random.py does not shadow the standard library's.
+    # Behind the standard library, so that a user's inspect.py or random.py does not shadow it, but before what is
+    # installed: Python itself would find a user's files first, and some package there may be called as one of them.
     if folder not in sys.path:
-        sys.path.append(folder)
+        installed = (i for i, entry in enumerate(sys.path) if Path(entry).name in ("site-packages", "dist-packages"))
+        sys.path.insert(next(installed, len(sys.path)), folder)

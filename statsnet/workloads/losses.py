@@ -74,6 +74,27 @@ def _named(outputs: Any) -> dict[Any, Any]:
     return dict(getattr(outputs, "__dict__", {}))
 
 
+def _is_called_loss(loss: torch.Tensor, outputs: Any) -> bool:
+    return loss is outputs or loss is _named(outputs).get("loss")
+
+
+def _parameters_behind(outputs: list[torch.Tensor]) -> set[int]:
+    """The identities of all leaves that these depend on."""
+    stack = [output.grad_fn or output for output in outputs]
+    seen: set[Any] = set(stack)
+    leaves: set[int] = set()
+    while stack:
+        node: Any = stack.pop()
+        variable = getattr(node, "variable", None if hasattr(node, "next_functions") else node)
+        if variable is not None:
+            leaves.add(id(variable))
+        for following, _ in getattr(node, "next_functions", ()):
+            if following is not None and following not in seen:
+                seen.add(following)
+                stack.append(following)
+    return leaves
+
+
 def _sum(losses: list[torch.Tensor]) -> torch.Tensor:
     total = losses[0]
     for loss in losses[1:]:
@@ -83,7 +104,8 @@ def _sum(losses: list[torch.Tensor]) -> torch.Tensor:
 
 class ProjectionLoss:
     """The loss that the model returns itself. Else every differentiable output is projected onto a fixed random
-    direction, and the projections are added up.
+    direction, and the projections are added up; they are added to a loss that is not called `loss` and does not depend
+    on all that the other outputs depend on, as the one for a codebook's use beside a reconstruction.
 
     The gradient at an output of n elements is the direction over sqrt(n): dense, different for every element
     and of norm about 1, so that no part of the backward pass can be skipped. Each shape has one direction;
@@ -93,6 +115,7 @@ class ProjectionLoss:
     def __init__(self) -> None:
         self._directions: dict[tuple[Any, ...], torch.Tensor] = {}
         self._worked = False
+        self._own_is_whole: bool | None = None
 
     def prepare(self, outputs: Any) -> None:
         """Make the directions that these outputs will need."""
@@ -101,10 +124,16 @@ class ProjectionLoss:
 
     def __call__(self, outputs: Any) -> torch.Tensor:
         """Scalar loss. Raises WorkloadError where no output depends on a parameter."""
-        if (own := own_loss(outputs)) is not None:
+        own = own_loss(outputs)
+        if own is not None:
             self._worked = True
-            return own
-        total: torch.Tensor | None = None
+            if self._own_is_whole is None:  # once: going through the graph takes long
+                self._own_is_whole = _is_called_loss(own, outputs) or _parameters_behind([own]) >= _parameters_behind(
+                    [output for output in self._outputs(outputs) if output.requires_grad]
+                )
+            if self._own_is_whole:
+                return own
+        total = own
         for output in self._outputs(outputs):
             if output.requires_grad:
                 part = (output * self._direction(output)).sum()

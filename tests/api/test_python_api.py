@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
+import torch
 from api_support import KINDS, PROXY, REFERENCE
 from cli_support import GOLDEN, MODEL, environment, read
 
@@ -121,6 +123,9 @@ def test_what_several_processes_cannot_do_is_refused_as_by_the_command(options: 
         ({"counters": "all"}, "'all' is no value for counters"),
         ({"device": "tpu"}, "'tpu' is not a device"),
         ({"batch": 0}, "0 is no value for batch"),
+        ({"batch": 2.5}, "2.5 is no value for batch"),
+        ({"workload": torch.nn.Linear}, "is no name of a workload"),
+        ({"arguments": {"width": None}}, "None is no value for width"),
         ({"min_time_s": -1.0}, "-1.0 is no value for min_time_s"),
         ({"setting": "speed=high"}, "'speed' is not a setting"),
     ],
@@ -128,6 +133,19 @@ def test_what_several_processes_cannot_do_is_refused_as_by_the_command(options: 
 def test_what_can_not_be_profiled(options: dict[str, Any], what: str) -> None:
     with pytest.raises(UsageError, match=re.escape(what)):
         statsnet.profile_workload(**{"workload": "recsys/ncf", **options})
+
+
+def test_arguments_may_be_those_of_other_libraries() -> None:
+    signature = statsnet.profile_workload(
+        "recsys/ncf",
+        preset="tiny",
+        mode="training",
+        device=torch.device("meta"),  # type: ignore[arg-type]
+        dtype=torch.bfloat16,  # type: ignore[arg-type]
+        batch=numpy.int64(8),
+        optimizer=torch.optim.Adam,  # type: ignore[arg-type]
+    )
+    assert (signature.dtype, signature.batch, signature.optimizer) == ("bfloat16", 8, "adam")
 
 
 def test_run_gives_a_result_that_is_compared(here: Path) -> None:

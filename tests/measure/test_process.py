@@ -324,6 +324,19 @@ def test_a_thread_that_runs_forever_does_not_keep_a_process(work: str, code: int
     assert (ended.returncode, ended.stdout) == (code, "measured\n")
 
 
+@pytest.mark.parametrize("left", [
+    "import multiprocessing as m; m.get_context('fork').Process(target=time.sleep, args=(600,)).start()",
+    "atexit.register(lambda: time.sleep(600))",
+])  # fmt: skip
+def test_what_a_model_leaves_behind_does_not_keep_a_process(left: str) -> None:
+    text = (
+        "import atexit, sys, time\nfrom statsnet.measure import process_main\nprocess_main.EXIT_S = 0.5\n"
+        f"{left}\nprint('measured', flush=True)\nprocess_main.end_process(lambda: 3)"
+    )
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "measured\n")
+
+
 @pytest.mark.skipif(sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="needs two cores of Linux")
 @pytest.mark.parametrize("binding", [{"OMP_PROC_BIND": "true"}, {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}])
 def test_bound_threads_hide_no_cores(binding: dict[str, str]) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from profiling_helpers import call, event, flat
 from torch import nn
 
 import statsnet
-from statsnet.errors import DeviceError, MeasurementError, UsageError
+from statsnet.errors import DeviceError, MeasurementError, UsageError, warn
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.api import profile
 from statsnet.profiling.distributed import first_steps
@@ -298,3 +301,31 @@ def test_a_loop_of_two_dtypes_is_mixed() -> None:
                 p.step()
         assert p.signature is not None
         assert p.signature.dtype == "mixed"
+
+
+def test_what_is_no_argument_is_refused_before_the_loop() -> None:
+    with pytest.raises(UsageError, match="is no value for batch"):
+        statsnet.profile("mine", batch=-1)
+    with pytest.raises(UsageError, match="is no model"):
+        statsnet.profile("mine", model=torch.nn.Linear)  # type: ignore[arg-type]
+    assert statsnet.profile("mine", device=torch.device("cpu"), batch=numpy.int64(4))._batch == 4  # type: ignore[arg-type]
+
+
+def test_a_step_of_another_thread_is_refused_and_the_next_loop_is_not() -> None:
+    def end_a_step(p: statsnet.profile) -> None:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(p.step).result()
+
+    with pytest.raises(UsageError, match="another thread"), statsnet.profile("mine") as p:
+        end_a_step(p)
+    with pytest.raises(ZeroDivisionError), statsnet.profile("mine"):
+        raise ZeroDivisionError
+    with pytest.raises(UsageError, match="profiled before"), p:
+        pass
+
+
+def test_where_warnings_are_errors_what_was_measured_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn("a busy machine", stacklevel=1)
+    assert "a busy machine" in capsys.readouterr().err

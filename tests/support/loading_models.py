@@ -191,4 +191,48 @@ class Zoo:
     @staticmethod
     def tiny():
         return nn.Linear(3, 1), torch.ones(1, 3)
+
+def of_widths(widths=(64, 32)):
+    return nn.Sequential(*[nn.Linear(3, 3) for _ in widths]), (torch.ones(2, 3),)
+
+def failing_generator():
+    def batches():
+        yield torch.ones(2, 3)
+        raise FileNotFoundError("no such picture")
+    return {"model": nn.Linear(3, 1), "inputs": batches()}
+
+class Pictures(torch.utils.data.Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, index): raise FileNotFoundError("no such picture")
+
+def failing_dataset():
+    return {"model": nn.Linear(3, 1), "inputs": torch.utils.data.DataLoader(Pictures())}
+
+def frozen_norm():
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    model[1].eval()
+    return model, (torch.ones(2, 3),)
+
+def dropout_stays():
+    model = nn.Sequential(nn.Dropout(), nn.Linear(3, 3)).eval()
+    model[0].train()
+    return model, (torch.ones(2, 3),)
+
+class Evaluates(nn.Sequential):
+    def eval(self): return {"accuracy": 0.9}
+
+def evaluates():
+    return Evaluates(nn.Dropout(), nn.Linear(3, 3)), (torch.ones(2, 3),)
+
+class TrainsEpochs(nn.Sequential):
+    def train(self, epochs=10): raise RuntimeError("a whole training was begun")
+
+def trains_epochs():
+    return TrainsEpochs(nn.Dropout(), nn.Linear(3, 3)), (torch.ones(2, 3),)
+
+class NeedsALoader(nn.Sequential):
+    def eval(self, loader): return loader
+
+def needs_a_loader():
+    return NeedsALoader(nn.Dropout(), nn.Linear(3, 3)), (torch.ones(2, 3),)
 """

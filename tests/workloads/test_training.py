@@ -16,7 +16,7 @@ from statsnet.errors import WorkloadError  # noqa: E402
 from statsnet.profiling.capture import capture_step  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
-from statsnet.workloads.losses import own_loss  # noqa: E402
+from statsnet.workloads.losses import ProjectionLoss, own_loss  # noqa: E402
 from statsnet.workloads.stepping import Stepper  # noqa: E402
 
 MODELS = """
@@ -356,6 +356,21 @@ WIDE = torch.ones(3, requires_grad=True)
 def test_a_models_own_loss_is_found(outputs: Any, loss: float | None) -> None:
     found = own_loss(outputs)
     assert (None if found is None else found.item()) == loss
+
+
+def test_a_loss_beside_other_outputs_does_not_leave_their_layers_untrained() -> None:
+    """As that of a codebook beside a reconstruction. A loss that is made of all outputs is the whole."""
+    encoder, decoder = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    hidden = encoder(torch.ones(2, 4))
+    ProjectionLoss()((hidden.square().mean(), decoder(hidden))).backward()
+    assert decoder.weight.grad is not None
+    logits = decoder(encoder(torch.ones(2, 4)))
+    for outputs in (
+        (logits.mean(), logits.view(-1)),
+        {"loss": hidden.detach().mean() + encoder.bias.sum(), "x": logits},
+    ):
+        loss = own_loss(outputs)
+        assert ProjectionLoss()(outputs) is loss
 
 
 def test_only_tables_have_sparse_gradients(models: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -216,6 +217,51 @@ def test_arguments_are_checked_against_the_factory(models: str) -> None:
     assert "needs width" in failure(f"{models}:needs_width").message
     assert "twice" in failure(f"{models}:linear", batch=4, overrides={"batch": "5"}).message
     assert "not a batch" in failure(f"{models}:linear", batch=0).message
+
+
+def test_a_list_is_not_set_from_text(models: str) -> None:
+    error = failure(f"{models}:of_widths", overrides={"widths": "16,8"})
+    assert isinstance(error, UsageError)
+    assert "its default is (64, 32)" in error.cause
+
+
+@pytest.mark.parametrize("name", ["failing_generator", "failing_dataset"])
+def test_inputs_that_cannot_be_read_are_the_users_error(models: str, name: str) -> None:
+    error = failure(f"{models}:{name}")
+    assert isinstance(error, WorkloadError)
+    assert "could not be read" in error.message
+    assert "no such picture" in error.cause
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "training"),
+    [
+        ("frozen_norm", "training", [True, True, False]),
+        ("dropout_stays", "inference", [False, True, False]),
+        ("evaluates", "inference", [False, False, False]),
+        ("trains_epochs", "training", [True, True, True]),
+        ("needs_a_loader", "inference", [False, False, False]),
+    ],
+)
+def test_layers_keep_the_mode_that_the_factory_chose(models: str, name: str, mode: str, training: list[bool]) -> None:
+    """Also where eval() or train() is something else of the user's."""
+    built = build(f"{models}:{name}", mode=mode)
+    make_step(built)(0)
+    assert [module.training for module in built.model.modules()] == training
+
+
+def test_a_file_may_import_its_neighbour_whatever_is_installed(tmp_path: Path) -> None:
+    """Of the same name, as evaluate.py."""
+    (tmp_path / "packaging.py").write_text("WIDTH = 5")
+    (tmp_path / "uses.py").write_text(
+        "import torch\nfrom packaging import WIDTH\ndef make(): return torch.nn.Linear(WIDTH, 1), torch.ones(1, WIDTH)"
+    )
+    program = (
+        "from statsnet.workloads import build\n"
+        f"print(build({str(tmp_path / 'uses.py:make')!r}, mode='inference').model.in_features)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "5", ran.stderr
 
 
 def test_presets_modes_dtypes_and_devices_are_checked(models: str) -> None:
