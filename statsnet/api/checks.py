@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from statsnet import errors
 from statsnet.errors import UsageError, one_of
@@ -14,17 +15,20 @@ def check_choice(name: str, value: str, allowed: Collection[str]) -> None:
         raise UsageError(f"'{value}' is no value for {name}", hint=one_of(value, allowed))
 
 
-def check_named(workload: object, arguments: Mapping[str, object]) -> None:
-    """A workload is told to another process: by its name, and arguments that are plain."""
+def plain_arguments(workload: object, arguments: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
+    """Arguments of a workload as they can be told to another process, which builds it by its name; numpy's numbers are
+    taken, too."""
     if not isinstance(workload, str):
         raise UsageError(
             f"{workload!r} is no name of a workload",
             cause="it is built in a process of its own, by its name",
             hint="write the factory to a file, and name it: 'file.py:factory'",
         )
-    for name, value in arguments.items():
+    plain = {name: value.item() if hasattr(value, "item") else value for name, value in arguments.items()}
+    for name, value in plain.items():
         if not isinstance(value, str | int | float):
             raise UsageError(f"{value!r} is no value for {name}", cause="text, a number, or True or False is expected")
+    return plain
 
 
 def check_positive(**values: float | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from statsnet.api.checks import check_choice, check_named, check_positive, warn
+from statsnet.api.checks import check_choice, check_positive, plain_arguments, warn
 from statsnet.api.reading import FilePath, MixLike, mix_text
 from statsnet.deadline import Deadline
 from statsnet.environment.launch import launched_together
@@ -58,7 +58,7 @@ def profile_workload(
     Raises UsageError for what is not known, DeviceError where the device is not, WorkloadError if the model fails,
     MeasurementError if measuring does.
     """
-    check_named(workload, arguments or {})
+    overrides = plain_arguments(workload, arguments or {})
     from statsnet.workloads.arguments import device_name, dtype_name, optimizer_name, whole_number
 
     device, dtype = device_name(device), None if dtype is None else dtype_name(dtype)
@@ -83,7 +83,7 @@ def profile_workload(
     if ":" not in workload and not workload.endswith(".py"):
         get(workload)  # so a mistyped name is reported before a process is started
     model = Model(
-        target=workload, mode=mode, preset=preset, batch=batch, dtype=dtype, overrides=dict(arguments or {}), seed=seed,
+        target=workload, mode=mode, preset=preset, batch=batch, dtype=dtype, overrides=overrides, seed=seed,
         optimizer=optimizer,
     )  # fmt: skip
     task = ProfileWorkload(model=model, device=device)

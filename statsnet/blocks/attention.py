@@ -102,16 +102,17 @@ class AttentionKind(BlockKind):
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Whole sequences first, then heads: the score matrix of one head keeps its size. Two heads stay: a single one
-        within positions would be contiguous, another kernel class. As many heads as before share keys."""
-        batch, heads = config["batch"], config["kv_heads" if "kv_heads" in config else "heads"]
+        within positions would be contiguous, another kernel class. As many heads as before share keys, unless all do."""
+        changed = "kv_heads" if config.get("kv_heads", 1) > 1 else "heads"
+        batch, heads = config["batch"], config[changed]
         if batch >= divisor:
             return _with_masks(config, batch=round(batch / divisor))
         rest = divided(heads, -(-divisor // batch))
         if rest is None:
             return None
         kept = max(rest, min(heads, 2))
-        of_keys = {"kv_heads": kept} if "kv_heads" in config else {}
-        smaller = _with_masks(config, batch=1, heads=config["heads"] // heads * kept, **of_keys)
+        changes = {"heads": config["heads"] // heads * kept, changed: kept}
+        smaller = _with_masks(config, batch=1, **changes)
         return None if smaller == config else smaller
 
 

@@ -130,9 +130,10 @@ def _resized_groups(config: Config, places: frozenset[Place], factor: float) -> 
 
 def _resized_factory(config: Config, factor: float) -> Config | None:
     """An operator that reads no tensor: the first length above 1 among its arguments changes."""
-    arguments = list(config["arguments"])
+    arguments, schema = list(config["arguments"]), overload(name_of(config))._schema.arguments
     for place, (kind, *value) in enumerate(arguments):
-        lengths = list(value[0] if kind == "numbers" else value if kind == "number" else ())
+        is_length = kind == "number" and schema[place].name != "fill_value"
+        lengths = list(value[0] if kind == "numbers" else value if is_length else ())
         for axis, length in enumerate(lengths):
             new = round(length * factor) if isinstance(length, int) else 0
             if length > 1 and new >= 1:
@@ -268,7 +269,7 @@ def _with(
     schema = overload(name_of(config))._schema.arguments
     named = zip(schema, config["arguments"], strict=True)
     arguments = tuple(told.get(e, e) if a.name == "output_size" else e for a, e in named)
-    if numbers:
+    if numbers and base_name(name_of(config)) not in WHOLE_LAYERS:
         rank, axes = len(operands[0].shape), {axis for number, axis in places if number == 0}
         from_back = {axis - rank for axis in axes}
         arguments = tuple(

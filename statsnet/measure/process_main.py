@@ -85,30 +85,37 @@ def end_process(work: Callable[[], int]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     own = threading.current_thread()
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not own) or not _run_exit_functions():
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not own):
         exit_at_once(code)
+    _limit_the_end(code)
     sys.exit(code)
 
 
 def exit_at_once(code: int) -> NoReturn:
     """Without taking torch down, which takes long, and without the threads that a library or a model has left."""
+    _limit_the_end(code)
     try:
-        _run_exit_functions()
+        atexit._run_exitfuncs()
+    finally:
+        _leave(code)
+
+
+def _limit_the_end(code: int) -> None:
+    """End other processes that a model started, for which multiprocessing would wait; and leave after EXIT_S, even if
+    an exit function of the model's has not ended then."""
+    for child in multiprocessing.active_children():
+        child.terminate()
+    limit = threading.Timer(EXIT_S, _leave, (code,))
+    limit.daemon = True
+    limit.start()
+
+
+def _leave(code: int) -> NoReturn:
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
-
-
-def _run_exit_functions() -> bool:
-    """Whether they ended in EXIT_S: a user's may wait for long, as multiprocessing's does for processes that it
-    started. Each runs once, however often this is called."""
-    for child in multiprocessing.active_children():
-        child.terminate()
-    running = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
-    running.start()
-    running.join(EXIT_S)
-    return not running.is_alive()
 
 
 if __name__ == "__main__":

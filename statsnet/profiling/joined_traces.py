@@ -28,6 +28,8 @@ def traces_of(
     """A trace for each variant of a join, which occur in these shares. Framework time, idle time, bare steps and what
     of their average is not explained are those of all of them."""
     profiled_s = fmean(joined.step_s) - (joined.idle_s if device == "cuda" else joined.recording_s)
+    # On a GPU that is what its kernels take. The profiler slows the host, so that a profiled step has more pauses.
+    idle_s = max(average_s - profiled_s, 0.0) if device == "cuda" else joined.idle_s
     traces = [
         StepTrace(
             device=device,
@@ -37,7 +39,7 @@ def traces_of(
             step_latency_s=bare_s,
             profiled_latency_s=joined.step_s if number == 0 else [],
             framework_time_s=joined.framework_s,
-            idle_time_s=joined.idle_s,
+            idle_time_s=idle_s,
             kernels_launched=joined.kernels_launched,
             recording_s=joined.recording_s,
             waits=in_bare_step(joined.waits[number], median(bare_s), profiled_s) if joined.waits else [],
@@ -45,7 +47,7 @@ def traces_of(
         for number, variant in enumerate(variants)
     ]
     operators_s = sum(trace.op_time_s * n for trace, n in zip(traces, shares, strict=True)) / sum(shares)
-    unexplained = unexplained_share([average_s], operators_s, joined.framework_s + joined.idle_s)
+    unexplained = unexplained_share([average_s], operators_s, joined.framework_s + idle_s)
     return [replace(trace, unexplained_share=unexplained) for trace in traces]
 
 

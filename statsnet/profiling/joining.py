@@ -31,18 +31,18 @@ Key = tuple[str, str, Shapes]
 @dataclass(slots=True, kw_only=True)
 class Variant:
     """A captured step, and how many captured steps made the same calls. Steps of different `kind` are kept apart.
-    `names` counts its calls by the profiler's names."""
+    `made` counts its calls by the profiler's name and the shapes."""
 
     calls: list[OpCall]
     keys: list[Key | None]
     times: int = 1
     kind: int = 0
-    names: Counter[str] = field(default_factory=Counter)
+    made: Counter[tuple[str, Shapes]] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, calls: list[OpCall], kind: int = 0) -> Variant:
         keys = [None if c.metadata else _key(c) for c in calls]
-        return cls(calls=calls, keys=keys, kind=kind, names=Counter(key[0] for key in keys if key is not None))
+        return cls(calls=calls, keys=keys, kind=kind, made=Counter((key[0], key[2]) for key in keys if key))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,13 +172,13 @@ NEAREST = 3
 
 
 def nearest_variants(variants: Sequence[Variant], step: StepEvents) -> list[int]:
-    """The places of those that the step most likely is, by the names of their calls: first those of which it lacks the
-    fewest, the longest of these first."""
-    made = Counter(event.name for event in step.inside)
+    """The places of those that the step most likely is, by the names and shapes of their calls: first those of which it
+    lacks the fewest, the longest of these first."""
+    made = Counter((joined_name(event), _event_shapes(event)) for event in step.inside)
 
     def distance(place: int) -> tuple[int, int]:
-        names = variants[place].names
-        return (names - made).total(), -names.total()
+        wanted = variants[place].made
+        return (wanted - made).total(), -wanted.total()
 
     return sorted(range(len(variants)), key=distance)[:NEAREST]
 

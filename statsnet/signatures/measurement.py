@@ -175,8 +175,9 @@ class Measurement:
         if self.framework_time_s is None or self.idle_time_s is None:
             return self._with_parts(min(1.0, step_s / spent_s), self.framework_time_s, self.idle_time_s)
         framework_s, idle_s = self.framework_time_s, self.idle_time_s
-        if idle_s and spent_s + framework_s + idle_s > step_s:
-            return self._with_parts(max(step_s - framework_s - idle_s, 0.0) / spent_s, framework_s, idle_s)
+        left_s = step_s - framework_s - idle_s
+        if idle_s and 0 < left_s < spent_s:
+            return self._with_parts(left_s / spent_s, framework_s, idle_s)
         factor = step_s / (spent_s + framework_s + idle_s)
         return self._with_parts(factor, factor * framework_s, factor * idle_s)
 

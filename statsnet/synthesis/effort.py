@@ -22,8 +22,9 @@ class Effort:
     first_processes: int
     """Processes that measure the first network. It is there to learn from, and seldom is the best."""
     round_processes: int
-    """Processes that measure each later network. Samples of one network differ by several percent; of two, one that was
-    disturbed is left out, and of three, two outvote it."""
+    """Processes that measure each later network. Half a second of one process differs from the next as much as from one
+    of another process, so one that measures for longer tells more than several. Of three, two outvote one that was
+    disturbed."""
     confirming: tuple[int, ...]
     """New processes that measure the finished network; the next number if its step time differs from its round's, or
     some operators took much longer than there."""
@@ -64,14 +65,14 @@ NORMAL = Effort(
     least_rounds=2,
     free_rounds=2,
     first_processes=1,
-    round_processes=2,
+    round_processes=1,
     confirming=(2, 4),
     candidates=240,
     candidates_in_order=360,
     block_processes=1,
     profiled_s=12.0,
     retimed_s=20.0,
-    network_s=0.5,
+    network_s=2.0,
 )
 
 THOROUGH = Effort(

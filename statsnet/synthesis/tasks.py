@@ -197,7 +197,7 @@ class TraceNetwork(CountableTask[NetworkTrace]):
         trace = trace_step(
             lambda _: step(),
             device=device,
-            warmup=1,
+            warmup=2,
             repeats=4,
             min_time_s=self.min_time_s,
             on_progress=lambda stage, done: context.report(Progress(stage=stage, done=done)),

@@ -34,4 +34,4 @@ def optimizer_name(optimizer: Any) -> str:
     """Of a class, an object of one, or a name."""
     if isinstance(optimizer, str):
         return optimizer
-    return optimizer.__name__ if isinstance(optimizer, type) else type(optimizer).__name__
+    return (optimizer if isinstance(optimizer, type) else type(optimizer)).__name__.lower()

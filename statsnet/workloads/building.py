@@ -272,26 +272,30 @@ def _is_fake(tensor: torch.Tensor) -> bool:
 
 
 def set_mode(model: torch.nn.Module, mode: str) -> None:
-    """Set the model to training or inference, as its users do: some override what they call. One that is in this mode
-    keeps what the factory chose for its layers, such as a frozen batch norm, unless a layer has a `train()` of its own,
-    which may choose, too. Where `train()` or `eval()` is another function of the user's and switches nothing, all
-    layers are switched. An exported program has no such switch and stays as it was exported."""
-    import torch
-
+    """Set the model to training or inference, as its users do: some override what they call, and choose for their
+    layers. Layers of a model that is in this mode stay as the factory chose, such as a frozen batch norm. Where
+    `train()` or `eval()` is another function of the user's and switches nothing, all layers are switched. An exported
+    program has no such switch and stays as it was exported."""
     wanted = mode == "training"
-    if model.training == wanted and all(type(m).train is torch.nn.Module.train for m in model.modules()):
-        return
+    chosen = [m for m in model.modules() if m.training != wanted] if model.training == wanted else []
     switch = model.train if wanted else model.eval
     try:
-        if not wanted or "mode" in inspect.signature(switch).parameters:
+        if _switches(switch):
             switch()
     except NotImplementedError:
         return
-    except TypeError:  # it wants arguments
-        pass
     if model.training != wanted:
         for module in model.modules():
             module.training = wanted
+    for module in chosen:
+        module.training = not wanted
+
+
+def _switches(function: Callable[..., Any]) -> bool:
+    """Whether it can be a module's `train()` or `eval()`, which needs no argument and takes none but the mode."""
+    parameters = list(inspect.signature(function).parameters.values())
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(p.kind in several or p.name == "mode" or isinstance(p.default, bool) for p in parameters)
 
 
 @contextmanager

@@ -135,7 +135,7 @@ class ProjectionLoss:
                 return own
         total = own
         for output in self._outputs(outputs):
-            if output.requires_grad:
+            if output.requires_grad and not (own is not None and _is_loss(output)):
                 part = (output * self._direction(output)).sum()
                 total = part if total is None else total + part
         if total is None and self._worked:

@@ -21,7 +21,7 @@ def test_attention_is_scaled_by_sequences_then_to_no_less_than_two_heads() -> No
     assert kind.scaled({**config, "batch": 1, "heads": 2}, 2) is None
     shared = {**config, "batch": 1, "kv_heads": 4}
     assert kind.scaled(shared, 2) == {**shared, "heads": 4, "kv_heads": 2}
-    assert kind.scaled({**shared, "kv_heads": 1}, 2) is None
+    assert kind.scaled({**shared, "kv_heads": 1}, 2) == {**shared, "kv_heads": 1, "heads": 4}
     masked = {**config, "mask": (2, 8, 6, 6)}
     assert kind.scaled(masked, 4) == {**masked, "batch": 1, "heads": 4, "mask": (1, 4, 6, 6)}
 

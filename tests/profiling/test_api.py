@@ -15,10 +15,10 @@ from torch import nn
 
 import statsnet
 from statsnet.errors import DeviceError, MeasurementError, UsageError, warn
-from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
+from statsnet.measure.profiler_events import STEP_LABEL, Event, StepEvents
 from statsnet.profiling.api import profile
 from statsnet.profiling.distributed import first_steps
-from statsnet.profiling.joining import StepJoin
+from statsnet.profiling.joining import StepJoin, Variant, nearest_variants
 from statsnet.profiling.loop_steps import MAX_ROUNDS, ROUND, Schedule
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.storage import load_signature
@@ -324,8 +324,24 @@ def test_a_step_of_another_thread_is_refused_and_the_next_loop_is_not() -> None:
         pass
 
 
-def test_where_warnings_are_errors_what_was_measured_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings():
+def test_where_warnings_are_errors_what_was_measured_is_kept() -> None:
+    with warnings.catch_warnings(record=True) as shown:  # a filter's exception is shown as a warning is
         warnings.simplefilter("error")
         warn("a busy machine", stacklevel=1)
-    assert "a busy machine" in capsys.readouterr().err
+    assert [str(each.message) for each in shown] == ["a busy machine"]
+
+
+def test_a_step_is_compared_with_the_captured_ones_that_are_most_like_it() -> None:
+    """Of loops of other lengths, and of steps of other shapes; additions in place are additions."""
+
+    def made(length: int, rows: int) -> Variant:
+        return Variant.of([call("aten.add.Tensor", args=[{"shape": [rows, 4], "dtype": "float32"}] * 2)] * length)
+
+    def step(length: int, rows: int) -> StepEvents:
+        events = [Event("aten::add_", i, i + 1, [[rows, 4], [rows, 4], []]) for i in range(length)]
+        return StepEvents(step=Event(STEP_LABEL, 0, length, []), inside=events, roots=events, on_device=[])
+
+    by_length = [made(length, 8) for length in range(1, 9)]
+    assert nearest_variants(by_length, step(5, 8))[0] == 4
+    by_rows = [made(3, rows) for rows in range(1, 11)]
+    assert nearest_variants(by_rows, step(3, 7))[0] == 6

@@ -150,11 +150,12 @@ def test_replayed_measurements_replace_recorded_ones(mix: Mix, dense_signature: 
         ({"cluster_time_s": (0.009, 0.003)}, (0.009 * 10 / 14, 0.003 * 10 / 14), 0.002 * 10 / 14),
         ({"cluster_time_s": (0.003, 0.001)}, (0.003 * 10 / 6, 0.001 * 10 / 6), 0.002 * 10 / 6),
         ({"cluster_time_s": (0.012, 0.004), "idle_time_s": 0.004}, (0.003, 0.001), 0.002),
+        ({"idle_time_s": 0.025}, (0.006 * 10 / 35, 0.002 * 10 / 35), 0.002 * 10 / 35),
         ({"cluster_time_s": (0.012, 0.008), "framework_time_s": None}, (0.006, 0.004), None),
         ({"framework_time_s": None}, (0.006, 0.002), None),
         ({"cluster_time_s": (None, None)}, (None, None), 0.002),
     ],
-    ids=["longer", "shorter", "streams", "rest not known", "rest fits", "not timed"],
+    ids=["longer", "shorter", "streams", "idle of another step", "rest not known", "rest fits", "not timed"],
 )
 def test_the_parts_of_a_step_add_up_to_it(
     dense_signature: Signature, changes: dict[str, Any], times_s: tuple[float, ...], framework_s: float | None

@@ -230,6 +230,17 @@ class TrainsEpochs(nn.Sequential):
 def trains_epochs():
     return TrainsEpochs(nn.Dropout(), nn.Linear(3, 3)), (torch.ones(2, 3),)
 
+class Freezes(nn.Sequential):
+    def train(self, *mode):
+        super().train(*mode)
+        self[1].eval()
+        return self
+
+def freezes():
+    model = Freezes(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout())
+    model[2].eval()
+    return model, (torch.ones(2, 3),)
+
 class NeedsALoader(nn.Sequential):
     def eval(self, loader): return loader
 

@@ -266,8 +266,8 @@ def test_a_network_of_seen_blocks_must_promise_a_gain(
 def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> None:
     bench, *_ = solved
     first, *rounds, confirming = bench.runs
-    assert first == range(1) and set(rounds) == {range(2)}
-    assert confirming == range(2, 4)
+    assert first == range(1) and set(rounds) == {range(1)}
+    assert confirming == range(1, 3)
 
 
 class NeighbouredBench(SimulatedBench):
@@ -294,7 +294,7 @@ def test_an_operator_that_a_neighbour_slowed_down_does_not_spoil_the_fit(
     """Nothing of it shows in the step's time. It is looked at in more processes, and else has its earlier time."""
     bench = NeighbouredBench(disturbed)
     best, _ = solve_in_rounds(small_problem(bench))
-    assert bench.runs[-2:] == [range(2, 4), range(2, 6)]
+    assert bench.runs[-2:] == [range(1, 3), range(1, 5)]
     assert best.measurement.signature == solved[1].measurement.signature
     assert (best.measurement.slowed_share > 0.02) is is_told
     assert any("The cause is not known" in note for note in bench.notes) is is_told
@@ -326,16 +326,15 @@ def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("processes", "rounds", "confirmed"),
-    [(0.1, 1, False), (2.5, 1, False), (3.5, 1, True), (5.5, 2, True), (1000, None, True)],
+    [(0.1, 1, False), (2.5, 1, False), (3.5, 1, True), (4.5, 2, True), (1000, None, True)],
 )
 def test_the_deadline_ends_the_rounds(processes: float, rounds: int | None, confirmed: bool, solved: Solved) -> None:
-    """The first round takes one process, each other and the confirmation two. With time enough all is as without an
-    end."""
+    """Each round takes one process, the confirmation two. With time enough all is as without an end."""
     rounds = len(solved[2]) if rounds is None else rounds
     bench = SimulatedBench(within_s=processes * PROCESS_S)
     best, history = solve_in_rounds(small_problem(bench))
     assert len(history) == rounds
-    assert bench.runs == [range(1)] + [range(2)] * (rounds - 1) + [range(2, 4)] * confirmed
+    assert bench.runs == [range(1)] * rounds + [range(1, 3)] * confirmed
     assert best.source in bench.sources
     assert bool(bench.notes) == (rounds < len(solved[2]) or not confirmed)
 
@@ -344,7 +343,7 @@ def test_what_the_rounds_took_is_listed(solved: Solved) -> None:
     bench, _, history = solved
     assert bench.setup.stages.spent_s == {
         "solving": 0.0,
-        "networks measured": PROCESS_S * (2 * len(history) - 1),
+        "networks measured": PROCESS_S * len(history),
         "blocks measured": 0.0,  # operators by themselves for what the first network is short of
         "confirming": 2 * PROCESS_S,
     }

@@ -364,6 +364,9 @@ def test_a_loss_beside_other_outputs_does_not_leave_their_layers_untrained() -> 
     hidden = encoder(torch.ones(2, 4))
     ProjectionLoss()((hidden.square().mean(), decoder(hidden))).backward()
     assert decoder.weight.grad is not None
+    beside = torch.nn.Parameter(torch.ones(()))
+    ProjectionLoss()({"reconstruction_loss": 2 * beside, "x": decoder(hidden.detach())}).backward()
+    assert beside.grad == 2.0  # once, not projected too
     logits = decoder(encoder(torch.ones(2, 4)))
     for outputs in (
         (logits.mean(), logits.view(-1)),

@@ -241,6 +241,7 @@ def test_inputs_that_cannot_be_read_are_the_users_error(models: str, name: str) 
         ("evaluates", "inference", [False, False, False]),
         ("trains_epochs", "training", [True, True, True]),
         ("needs_a_loader", "inference", [False, False, False]),
+        ("freezes", "training", [True, True, False, False]),
     ],
 )
 def test_layers_keep_the_mode_that_the_factory_chose(models: str, name: str, mode: str, training: list[bool]) -> None:
