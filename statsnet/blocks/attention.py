@@ -102,7 +102,7 @@ class AttentionKind(BlockKind):
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Whole sequences first, then heads: the score matrix of one head keeps its size. Two heads stay: a single one
-        within positions would be contiguous, another kernel class. As many heads as before share keys, unless all do."""
+        within positions would be contiguous, another kernel class. As many heads as before share keys, if not all."""
         changed = "kv_heads" if config.get("kv_heads", 1) > 1 else "heads"
         batch, heads = config["batch"], config[changed]
         if batch >= divisor:
