@@ -22,6 +22,7 @@ from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of, tensors_of
 from statsnet.signatures.products import Product
 from statsnet.signatures.simulation import Reference
+from statsnet.signatures.target import in_its_step
 
 ROOFLINE = Reference(kind="roofline", flops_per_s=100e12, bytes_per_s=1e12)
 """The default: an accelerator of 100 TFLOP/s and 1 TB/s, on which every operator runs at one of the two rates."""
@@ -112,7 +113,7 @@ def _part(
             f"'{name}' was never measured", cause="its signature holds counts only", hint="use --reference roofline"
         )
     else:
-        times, latency_s = measurement.cluster_time_s, measurement.latency_s
+        times, latency_s = in_its_step(signature, measurement).cluster_time_s, measurement.latency_s
     if latency_s > LONGEST_S:
         raise UsageError(
             f"a step of '{name}' takes more than {LONGEST_S:.0g} s on the reference device",

@@ -208,9 +208,14 @@ def _member(name: str, weight: float, signature: Signature, measurement: Measure
             f"the measurement given for '{name}' is of another signature",
             cause=f"it times {len(measurement.cluster_time_s)} clusters of {len(signature.clusters)}",
         )
-    if not any(is_collective(c.op) for c in signature.clusters):  # these run beside other operators
-        measurement = measurement.in_its_step()
-    return TargetMember(name=name, weight=weight, signature=signature, measurement=measurement)
+    times = in_its_step(signature, measurement)
+    return TargetMember(name=name, weight=weight, signature=signature, measurement=times)
+
+
+def in_its_step(signature: Signature, measurement: Measurement) -> Measurement:
+    """The measurement whose times add up to its step; as it is if there are collectives, which run beside other
+    operators."""
+    return measurement if any(is_collective(c.op) for c in signature.clusters) else measurement.in_its_step()
 
 
 def target_of_members(members: tuple[TargetMember, ...]) -> Target:
