@@ -19,11 +19,9 @@ class Effort:
     categories and kernel classes meet their bars."""
     free_rounds: int
     """At most so many rounds choose from all candidates; later ones change the best network a little."""
-    first_processes: int
-    """Processes that measure the first network. It is there to learn from, and seldom is the best."""
     round_processes: int
-    """Processes that measure each later network. Half a second of one process differs from the next as much as from one
-    of another process, so one that measures for longer tells more than several. Of three, two outvote one that was
+    """Processes that measure each network. Half a second of one process differs from the next half second as much as
+    from another process, so one that measures for longer tells more than two. Of three, two outvote one that was
     disturbed."""
     confirming: tuple[int, ...]
     """New processes that measure the finished network; the next number if its step time differs from its round's, or
@@ -48,7 +46,6 @@ QUICK = Effort(
     rounds=1,
     least_rounds=1,
     free_rounds=1,
-    first_processes=1,
     round_processes=1,
     confirming=(),
     candidates=80,
@@ -64,7 +61,6 @@ NORMAL = Effort(
     rounds=6,
     least_rounds=2,
     free_rounds=2,
-    first_processes=1,
     round_processes=1,
     confirming=(2, 4),
     candidates=240,
@@ -80,7 +76,6 @@ THOROUGH = Effort(
     rounds=6,
     least_rounds=6,
     free_rounds=2,
-    first_processes=3,
     round_processes=3,
     confirming=(3, 5, 7),
     candidates=360,

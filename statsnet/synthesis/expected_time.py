@@ -26,14 +26,11 @@ class Pace:
     solve_s: float = 4.0
     process_s: float = 4.0
 
-    def ahead(self, rounds: float, effort: Effort, *, first: bool = False) -> dict[str, float]:
-        """What is expected of so many rounds, the `first` one among them or not, and the confirmation after them."""
-        processes = rounds * effort.round_processes
-        if first:
-            processes += effort.first_processes - effort.round_processes
+    def ahead(self, rounds: float, effort: Effort) -> dict[str, float]:
+        """What is expected of so many rounds, and the confirmation after them."""
         return {
             SOLVING: rounds * self.solve_s,
-            NETWORKS: processes * self.process_s,
+            NETWORKS: rounds * effort.round_processes * self.process_s,
             CONFIRMING: (effort.confirming or (0,))[0] * self.process_s,
         }
 
@@ -55,5 +52,5 @@ def expected_stages_s(*, foreign: int, members: int, candidates: int, effort: Ef
         PROFILING: foreign * PROFILE_S,
         BLOCKS: effort.block_processes * (START_S + candidates * BLOCK_S),
         TIMING: min(effort.retimed_s, 10.0 * members),
-        **Pace().ahead(likely_rounds(0, effort), effort, first=True),
+        **Pace().ahead(likely_rounds(0, effort), effort),
     }

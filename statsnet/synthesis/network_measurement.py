@@ -53,10 +53,6 @@ class NetworkMeasurement:
             processes=tuple(_scaled(s, 1 / one) for s, one in zip(self.processes, paces, strict=False)),
         )
 
-    def at_usual_pace(self, pace: float) -> NetworkMeasurement:
-        """The same, if blocks usually take so many times as long as was assumed."""
-        return replace(self.at_pace([1 / pace] * len(self.blocks)), paces=self.paces)
-
 
 def network_measurement(trace: NetworkTrace, speed: MachineSpeed) -> NetworkMeasurement:
     """From one process in which the speed's reference network ran too."""

@@ -64,7 +64,7 @@ class _Rounds:
     def have_time(self, number: int) -> bool:
         """Whether there is time for one more and the confirmation; the first one is made in any case."""
         setup, known = self.problem.bench.setup, self.known
-        setup.stages.expect(self.pace.ahead(likely_rounds(number, self.effort), self.effort, first=not known.trials))
+        setup.stages.expect(self.pace.ahead(likely_rounds(number, self.effort), self.effort))
         if not known.trials or setup.deadline.leaves(sum(self.pace.ahead(1, self.effort).values())):
             return True
         setup.note(f"the time was over after {plural(len(known.trials), 'network')}: another may fit better")
@@ -99,7 +99,7 @@ class _Rounds:
 
     def _measure(self, choice: Choice) -> None:
         setup, is_first = self.problem.bench.setup, not self.known.trials
-        processes = self.effort.first_processes if is_first else self.effort.round_processes
+        processes = self.effort.round_processes
         begin_s = setup.stages.clock()
         with setup.stages.stage(NETWORKS, processes * self.pace.process_s):
             self.known = build_and_measure(self.problem, choice, self.known, processes=processes)

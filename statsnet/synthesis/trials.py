@@ -115,7 +115,9 @@ class Knowledge:
         """The same, if the networks' blocks usually take so many times as long as was assumed."""
         if pace == 1.0:
             return self
-        trials = tuple(replace(t, measurement=t.measurement.at_usual_pace(pace)) for t in self.trials)
+        old = (t.measurement for t in self.trials)
+        new = (m.at_pace([1 / pace] * len(m.blocks)) for m in old)
+        trials = tuple(replace(t, measurement=m) for t, m in zip(self.trials, new, strict=True))
         return Knowledge(costs=self.costs.at_pace(pace), trials=trials)
 
     def best(self, problem: Problem) -> Trial | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -113,17 +114,21 @@ def batch_of(target: Target, keywords: Mapping[str, Value]) -> int | None:
 
 def call(target: Target, keywords: Mapping[str, Value]) -> Made:
     """Call the factory. Raises WorkloadError if it fails or does not return what docs ask for."""
-    try:
+    with _users(target, f"the factory of '{target.label}' failed", "call the factory"):
         result = target.factory(**keywords)
+    return _read(target, result)
+
+
+@contextmanager
+def _users(target: Target, failed: str, to_do: str) -> Iterator[None]:
+    """Around code of the user's: what it raises becomes a WorkloadError, which says what failed and what to do."""
+    try:
+        yield
     except StatsNetError:
         raise
     except (Exception, SystemExit) as error:
-        raise WorkloadError(
-            f"the factory of '{target.label}' failed",
-            cause=describe(error, target.origin),
-            hint=next_step(error, "call the factory by itself in Python to see the whole trace"),
-        ) from error
-    return _read(target, result)
+        hint = next_step(error, f"{to_do} by itself in Python to see the whole trace")
+        raise WorkloadError(failed, cause=describe(error, target.origin), hint=hint) from error
 
 
 def _value(key: str, value: Value, accepted: Mapping[str, inspect.Parameter]) -> Value:
@@ -162,16 +167,8 @@ def _read(target: Target, result: Any) -> Made:
     accumulation = made.get("accumulation") or 1
     if isinstance(accumulation, bool) or not isinstance(accumulation, int) or accumulation < 1:
         raise _bad_result(target, "its accumulation is not a number of batches")
-    try:
+    with _users(target, f"the inputs of '{target.label}' could not be read", "go through the loader or generator"):
         inputs = _inputs(target, made)
-    except StatsNetError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise WorkloadError(
-            f"the inputs of '{target.label}' could not be read",
-            cause=describe(error, target.origin),
-            hint=next_step(error, "go through the loader or generator by itself in Python to see the whole trace"),
-        ) from error
     return Made(model=model, inputs=inputs, loss=loss, optimizer=optimizer, accumulation=accumulation)
 
 
