@@ -59,9 +59,9 @@ def profile_workload(
     MeasurementError if measuring does.
     """
     overrides = plain_arguments(workload, arguments or {})
-    from statsnet.workloads.arguments import device_name, dtype_name, optimizer_name, whole_number
+    from statsnet.workloads.arguments import dtype_name, optimizer_name, whole_number
 
-    device, dtype = device_name(device), None if dtype is None else dtype_name(dtype)
+    device, dtype = str(device), None if dtype is None else dtype_name(dtype)
     batch = None if batch is None else whole_number(batch, "batch")
     optimizer = None if optimizer is None else optimizer_name(optimizer)
     check_choice("mode", mode, MODES)

@@ -46,7 +46,7 @@ from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
 from statsnet.units import plural
-from statsnet.workloads.arguments import device_name, optimizer_name, whole_number
+from statsnet.workloads.arguments import optimizer_name, whole_number
 from statsnet.workloads.dtypes import MIXED, dtype_of
 
 RARE = 0.05
@@ -89,7 +89,7 @@ class profile:
             raise UsageError(f"'{level}' is not a level", hint=one_of(level, LEVELS))
         if model is not None and not isinstance(model, torch.nn.Module):
             raise UsageError(f"{model!r} is no model", cause="a torch.nn.Module is expected, not its class or name")
-        device = device_name(device)
+        device = str(device)  # or a torch.device
         self.name = name
         self._level = level
         self.signature: Signature | None = None

@@ -1,5 +1,5 @@
-"""Arguments of the Python interface as other libraries give them: numpy's numbers, torch's devices and dtypes, classes
-of optimizers."""
+"""Arguments of the Python interface as other libraries give them: numpy's numbers, torch's dtypes, classes of
+optimizers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ def whole_number(value: Any, name: str) -> int:
     if number <= 0:
         raise UsageError(f"{value!r} is no value for {name}", cause="a positive whole number is expected")
     return number
-
-
-def device_name(device: Any) -> str:
-    """Of a `torch.device`, or a name."""
-    return str(device)
 
 
 def dtype_name(dtype: Any) -> str:
