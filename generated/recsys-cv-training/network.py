@@ -500,9 +500,9 @@ def side_input(*shape: int) -> nn.Parameter:
 
 class Conv(Block):
     """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a branch (a side input, unless one comes
-    with the map), and activation. With
-    `channels_last`, the map that it reads has its channels innermost in memory. The axis `output_last_axis` of the
-    output, if there is one, is the last one for later layers, and so in the gradient's memory."""
+    with the map), and activation. A `frozen` batch norm keeps its statistics in training. With `channels_last`, the map
+    that it reads has its channels innermost in memory. The axis `output_last_axis` of the output, if there is one, is
+    the last one for later layers, and so in the gradient's memory."""
 
     maps = True
 
@@ -510,6 +510,7 @@ class Conv(Block):
         self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple,
         padding: tuple, dilation: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False,
         residual: bool = False, activation: str = "", channels_last: bool = False, output_last_axis: int = -1,
+        frozen: bool = False,
     ) -> None:
         super().__init__(batch, *((*size, channels) if channels_last else (channels, *size)))
         self.channels_last, self.output_last_axis = channels_last, output_last_axis
@@ -519,7 +520,7 @@ class Conv(Block):
         bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
         self.conv = conv(channels, filters, kernel, stride, padding, dilation or 1, groups, bias)
         nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
-        self.norm = bn(filters) if norm else None
+        self.norm, self.frozen = bn(filters) if norm else None, frozen
         steps = zip(size, kernel, stride, padding, dilation or (1,) * axes, strict=True)
         out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
         self.side_input = side_input(batch, filters, *out) if residual else None
@@ -531,8 +532,8 @@ class Conv(Block):
     def forward(self, x: Tensor, branch: Tensor | None = None) -> Tensor:
         x = self.enter(x)
         y = self.conv.forward(x.movedim(-1, 1) if self.channels_last else x)
-        if self.norm is not None:
-            y = self.norm.forward(y)
+        if (n := self.norm) is not None:
+            y = F.batch_norm(y, n.running_mean, n.running_var, n.weight, n.bias) if self.frozen else n.forward(y)
         if branch is None:
             branch = self.side_input
         if branch is not None:
@@ -546,23 +547,25 @@ class Linear(Block):
     """rows × inputs times inputs × outputs, with optional addition of a side input and activation behind it;
     `weight_first_axis_in` stores the weight as inputs × outputs. If it has several `uses`, it runs so often, each time
     on other rows, as in a loop over time steps. Its weight then stays in a cache, and the weight's gradients are added
-    up."""
+    up. The results of these uses are `stacked` along an axis of their own, or else follow each other."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",
-        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False,
+        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False, stacked: bool = False,
     ) -> None:
-        super().__init__(rows * uses, inputs)
+        super().__init__(*((uses, rows) if stacked else (rows * uses,)), inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
         self.weight = nn.Parameter(numbers(*shape) / math.sqrt(inputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
-        self.rows, self.uses = rows, uses
+        self.rows, self.uses, self.stacked = rows, uses, stacked
         self.side_input = side_input(rows, outputs) if residual else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
+        if self.stacked:
+            return torch.stack([self.layer(part) for part in x.unbind()])
         return self.layer(x) if self.uses == 1 else torch.cat([self.layer(part) for part in x.split(self.rows)])
 
     def layer(self, x: Tensor) -> Tensor:
@@ -578,17 +581,22 @@ class Linear(Block):
 
 
 class BatchedMatMul(Block):
-    """batch × (rows × depth) times batch × (depth × columns); the second factor is a side input."""
+    """batch × (rows × depth) times batch × (depth × columns); the second factor is a side input. Each may be stored
+    `transposed`, the first as `first_transposed` says."""
 
-    def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
-        super().__init__(batch, rows, depth)
-        self.transposed = transposed
+    def __init__(
+        self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False,
+        first_transposed: bool = False,
+    ) -> None:
+        super().__init__(batch, *((depth, rows) if first_transposed else (rows, depth)))
+        self.transposed, self.first_transposed = transposed, first_transposed
         shape = (batch, columns, depth) if transposed else (batch, depth, columns)
         self.side_input = nn.Parameter(numbers(*shape) / math.sqrt(depth))
 
     def forward(self, x: Tensor) -> Tensor:
         side_input = self.side_input.mT if self.transposed else self.side_input
-        return torch.bmm(self.enter(x), side_input)
+        x = self.enter(x)
+        return torch.bmm(x.mT if self.first_transposed else x, side_input)
 
 
 class Attention(Block):
@@ -703,15 +711,16 @@ class EmbeddingBag(nn.Module):
 
 class Norm(Block):
     """Layer, batch, group or instance norm over a tensor of `shape`, with an optional addition of a side input before
-    it and an activation behind it. An instance norm has weights if it is `affine`; all others have them."""
+    it and an activation behind it. An instance norm has weights if it is `affine`; all others have them. A `frozen`
+    batch norm keeps its statistics in training."""
 
     def __init__(
         self, kind: str, shape: tuple, groups: int = 1, activation: str = "", residual: bool = False,
-        affine: bool = False,
+        affine: bool = False, frozen: bool = False,
     ) -> None:
         super().__init__(*shape)
-        self.maps = kind != "layer"
-        self.norm: nn.Module
+        self.maps, self.frozen = kind != "layer", frozen
+        self.norm: Any
         if kind == "layer":
             self.norm = nn.LayerNorm(shape[-1])
         elif kind == "group":
@@ -727,20 +736,22 @@ class Norm(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
-        y = self.norm.forward(x if self.side_input is None else x + self.side_input)
+        n, x = self.norm, x if self.side_input is None else x + self.side_input
+        y = F.batch_norm(x, n.running_mean, n.running_var, n.weight, n.bias) if self.frozen else n.forward(x)
         return y if self.activation is None else self.activation(y)
 
 
 class Softmax(Block):
-    """Softmax, or its logarithm, along `axis` of a tensor of `shape`."""
+    """Softmax, or its logarithm, along `axis` of a tensor of `shape`; a `safe` one as in masked attention, where rows
+    may be masked as a whole."""
 
-    def __init__(self, shape: tuple, axis: int = -1, log: bool = False) -> None:
+    def __init__(self, shape: tuple, axis: int = -1, log: bool = False, safe: bool = False) -> None:
         super().__init__(*shape)
-        self.axis, self.log = axis, log
+        self.axis = axis
+        self.function = torch._safe_softmax if safe else F.log_softmax if log else F.softmax
 
     def forward(self, x: Tensor) -> Tensor:
-        function = F.log_softmax if self.log else F.softmax
-        return function(self.enter(x), self.axis)
+        return self.function(self.enter(x), self.axis)
 
 
 class Pool(Block):

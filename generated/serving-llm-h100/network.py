@@ -487,23 +487,25 @@ class Linear(Block):
     """rows × inputs times inputs × outputs, with optional addition of a side input and activation behind it;
     `weight_first_axis_in` stores the weight as inputs × outputs. If it has several `uses`, it runs so often, each time
     on other rows, as in a loop over time steps. Its weight then stays in a cache, and the weight's gradients are added
-    up."""
+    up. The results of these uses are `stacked` along an axis of their own, or else follow each other."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",
-        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False,
+        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False, stacked: bool = False,
     ) -> None:
-        super().__init__(rows * uses, inputs)
+        super().__init__(*((uses, rows) if stacked else (rows * uses,)), inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
         self.weight = nn.Parameter(numbers(*shape) / math.sqrt(inputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
-        self.rows, self.uses = rows, uses
+        self.rows, self.uses, self.stacked = rows, uses, stacked
         self.side_input = side_input(rows, outputs) if residual else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
+        if self.stacked:
+            return torch.stack([self.layer(part) for part in x.unbind()])
         return self.layer(x) if self.uses == 1 else torch.cat([self.layer(part) for part in x.split(self.rows)])
 
     def layer(self, x: Tensor) -> Tensor:
@@ -519,17 +521,22 @@ class Linear(Block):
 
 
 class BatchedMatMul(Block):
-    """batch × (rows × depth) times batch × (depth × columns); the second factor is a side input."""
+    """batch × (rows × depth) times batch × (depth × columns); the second factor is a side input. Each may be stored
+    `transposed`, the first as `first_transposed` says."""
 
-    def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
-        super().__init__(batch, rows, depth)
-        self.transposed = transposed
+    def __init__(
+        self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False,
+        first_transposed: bool = False,
+    ) -> None:
+        super().__init__(batch, *((depth, rows) if first_transposed else (rows, depth)))
+        self.transposed, self.first_transposed = transposed, first_transposed
         shape = (batch, columns, depth) if transposed else (batch, depth, columns)
         self.side_input = nn.Parameter(numbers(*shape) / math.sqrt(depth))
 
     def forward(self, x: Tensor) -> Tensor:
         side_input = self.side_input.mT if self.transposed else self.side_input
-        return torch.bmm(self.enter(x), side_input)
+        x = self.enter(x)
+        return torch.bmm(x.mT if self.first_transposed else x, side_input)
 
 
 class Attention(Block):
@@ -608,15 +615,16 @@ class Embedding(nn.Module):
 
 class Norm(Block):
     """Layer, batch, group or instance norm over a tensor of `shape`, with an optional addition of a side input before
-    it and an activation behind it. An instance norm has weights if it is `affine`; all others have them."""
+    it and an activation behind it. An instance norm has weights if it is `affine`; all others have them. A `frozen`
+    batch norm keeps its statistics in training."""
 
     def __init__(
         self, kind: str, shape: tuple, groups: int = 1, activation: str = "", residual: bool = False,
-        affine: bool = False,
+        affine: bool = False, frozen: bool = False,
     ) -> None:
         super().__init__(*shape)
-        self.maps = kind != "layer"
-        self.norm: nn.Module
+        self.maps, self.frozen = kind != "layer", frozen
+        self.norm: Any
         if kind == "layer":
             self.norm = nn.LayerNorm(shape[-1])
         elif kind == "group":
@@ -632,7 +640,8 @@ class Norm(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
-        y = self.norm.forward(x if self.side_input is None else x + self.side_input)
+        n, x = self.norm, x if self.side_input is None else x + self.side_input
+        y = F.batch_norm(x, n.running_mean, n.running_var, n.weight, n.bias) if self.frozen else n.forward(x)
         return y if self.activation is None else self.activation(y)
 
 

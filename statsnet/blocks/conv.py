@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,9 +29,9 @@ from statsnet.signatures.shapes import MANY_IMAGES
 
 class Conv(Block):
     """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a branch (a side input, unless one comes
-    with the map), and activation. With
-    `channels_last`, the map that it reads has its channels innermost in memory. The axis `output_last_axis` of the
-    output, if there is one, is the last one for later layers, and so in the gradient's memory."""
+    with the map), and activation. A `frozen` batch norm keeps its statistics in training. With `channels_last`, the map
+    that it reads has its channels innermost in memory. The axis `output_last_axis` of the output, if there is one, is
+    the last one for later layers, and so in the gradient's memory."""
 
     maps = True
 
@@ -38,6 +39,7 @@ class Conv(Block):
         self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple,
         padding: tuple, dilation: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False,
         residual: bool = False, activation: str = "", channels_last: bool = False, output_last_axis: int = -1,
+        frozen: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(batch, *((*size, channels) if channels_last else (channels, *size)))
         self.channels_last, self.output_last_axis = channels_last, output_last_axis
@@ -47,7 +49,7 @@ class Conv(Block):
         bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
         self.conv = conv(channels, filters, kernel, stride, padding, dilation or 1, groups, bias)
         nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
-        self.norm = bn(filters) if norm else None
+        self.norm, self.frozen = bn(filters) if norm else None, frozen
         steps = zip(size, kernel, stride, padding, dilation or (1,) * axes, strict=True)
         out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
         self.side_input = side_input(batch, filters, *out) if residual else None
@@ -59,8 +61,8 @@ class Conv(Block):
     def forward(self, x: Tensor, branch: Tensor | None = None) -> Tensor:
         x = self.enter(x)
         y = self.conv.forward(x.movedim(-1, 1) if self.channels_last else x)
-        if self.norm is not None:
-            y = self.norm.forward(y)
+        if (n := self.norm) is not None:
+            y = F.batch_norm(y, n.running_mean, n.running_var, n.weight, n.bias) if self.frozen else n.forward(y)
         if branch is None:
             branch = self.side_input
         if branch is not None:
@@ -104,6 +106,12 @@ def channels_are_last(map_: TensorSpec) -> bool:
 def is_batch_norm(cluster: Cluster) -> bool:
     """Not one without running statistics, as an instance norm is: it finds its own in inference too."""
     return "batch_norm" in base_name(cluster.op) and any(map(is_tensor, cluster.args[3:5]))
+
+
+def has_frozen_norm(motif: Sequence[Cluster]) -> bool:
+    """Whether a batch norm among a training step's operators keeps its statistics, as in fine-tuning."""
+    norms = [c for c in motif if is_batch_norm(c)]
+    return any("no_training" in c.op or (len(c.args) > 5 and c.args[5] is False) for c in norms)
 
 
 def normalized(motif: list[Cluster]) -> bool:

@@ -16,14 +16,15 @@ from statsnet.signatures.model import Cluster
 
 
 class Deconv(Block):
-    """Transposed convolution over 1, 2 or 3 axes, with optional batch norm and activation."""
+    """Transposed convolution over 1, 2 or 3 axes, with optional batch norm and activation. A `frozen` batch norm keeps
+    its statistics in training."""
 
     maps = True
 
     def __init__(
         self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple,
         padding: tuple, longer: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False,
-        activation: str = "",
+        activation: str = "", frozen: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(batch, channels, *size)
         axes = len(size)
@@ -32,13 +33,13 @@ class Deconv(Block):
         self.deconv = deconv(channels, filters, kernel, stride, padding, longer or 0, groups, bias)
         summed = channels / groups * math.prod(kernel) / math.prod(stride)  # about so many terms per output
         nn.init.normal_(self.deconv.weight, std=math.sqrt(2 / summed))
-        self.norm = bn(filters) if norm else None
+        self.norm, self.frozen = bn(filters) if norm else None, frozen
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.deconv.forward(self.enter(x))
-        if self.norm is not None:
-            y = self.norm.forward(y)
+        if (n := self.norm) is not None:
+            y = F.batch_norm(y, n.running_mean, n.running_var, n.weight, n.bias) if self.frozen else n.forward(y)
         return y if self.activation is None else self.activation(y)
 
 

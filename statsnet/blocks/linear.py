@@ -26,23 +26,25 @@ class Linear(Block):
     """rows × inputs times inputs × outputs, with optional addition of a side input and activation behind it;
     `weight_first_axis_in` stores the weight as inputs × outputs. If it has several `uses`, it runs so often, each time
     on other rows, as in a loop over time steps. Its weight then stays in a cache, and the weight's gradients are added
-    up."""
+    up. The results of these uses are `stacked` along an axis of their own, or else follow each other."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",
-        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False,
+        weight_first_axis_in: bool = False, uses: int = 1, residual: bool = False, stacked: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(rows * uses, inputs)
+        super().__init__(*((uses, rows) if stacked else (rows * uses,)), inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
         self.weight = nn.Parameter(numbers(*shape) / math.sqrt(inputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
-        self.rows, self.uses = rows, uses
+        self.rows, self.uses, self.stacked = rows, uses, stacked
         self.side_input = side_input(rows, outputs) if residual else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
+        if self.stacked:
+            return torch.stack([self.layer(part) for part in x.unbind()])
         return self.layer(x) if self.uses == 1 else torch.cat([self.layer(part) for part in x.split(self.rows)])
 
     def layer(self, x: Tensor) -> Tensor:
@@ -77,7 +79,7 @@ class LinearKind(BlockKind):
             "outputs": weight.shape[0] if base == "linear" else weight.shape[1],
             "bias": base == "addmm" or (base == "linear" and first.args[2] is not None),
             "activation": activation_behind(motif),
-            "weight_first_axis_in": base != "linear" and weight.layout == "contiguous",
+            "weight_first_axis_in": base != "linear" and weight.layout == "contiguous" and min(weight.shape) > 1,
         }
         return {**config, "residual": True} if any(map(adds_a_branch, motif[1:2])) else config
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,15 +16,16 @@ from statsnet.signatures.model import Cluster
 
 class Norm(Block):
     """Layer, batch, group or instance norm over a tensor of `shape`, with an optional addition of a side input before
-    it and an activation behind it. An instance norm has weights if it is `affine`; all others have them."""
+    it and an activation behind it. An instance norm has weights if it is `affine`; all others have them. A `frozen`
+    batch norm keeps its statistics in training."""
 
     def __init__(
         self, kind: str, shape: tuple, groups: int = 1, activation: str = "", residual: bool = False,
-        affine: bool = False,
+        affine: bool = False, frozen: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(*shape)
-        self.maps = kind != "layer"
-        self.norm: nn.Module
+        self.maps, self.frozen = kind != "layer", frozen
+        self.norm: Any
         if kind == "layer":
             self.norm = nn.LayerNorm(shape[-1])
         elif kind == "group":
@@ -40,7 +41,8 @@ class Norm(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
-        y = self.norm.forward(x if self.side_input is None else x + self.side_input)
+        n, x = self.norm, x if self.side_input is None else x + self.side_input
+        y = F.batch_norm(x, n.running_mean, n.running_var, n.weight, n.bias) if self.frozen else n.forward(x)
         return y if self.activation is None else self.activation(y)
 
 

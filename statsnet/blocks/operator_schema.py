@@ -26,6 +26,9 @@ REFUSED_TAGS = (
 """Random numbers, and results whose shape or number depends on values: of FINDING, the shapes tell what values these
 are (signatures/found.py)."""
 
+SAMPLING = frozenset({"bernoulli", "_scaled_dot_product_flash_attention_for_cpu"})
+"""Operators with random numbers that change no shape: a dropout's mask; attention, which drops nothing on a CPU."""
+
 BY_NUMBERS = frozenset({"_ctc_loss.default"})
 """Shapes of their results depend on values, but those stand in lists of numbers."""
 
@@ -53,7 +56,7 @@ REFUSED = frozenset({
 IN_PLACE = frozenset({
     "copy", "fill", "zero", "masked_fill", "masked_scatter", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh",
     "threshold", "index_put", "_index_put_impl", "index_copy", "index_fill", "scatter", "add", "sub", "scatter_add",
-    "index_add", "tril", "triu", "abs", "round", "floor", "ceil", "sign",
+    "index_add", "tril", "triu", "abs", "round", "floor", "ceil", "sign", "bernoulli",
 })  # fmt: skip
 """Operators that may be run in place on one tensor again and again: its values stay of sane size. Others write a new
 tensor."""
@@ -110,7 +113,8 @@ def _is_pure(function: Any) -> bool:
     name = function._schema.name.partition("::")[2].removesuffix("_")
     refused = [tag for tag in REFUSED_TAGS if tag in function.tags]
     told = name in FINDING or f"{name}.{function._overloadname}" in BY_NUMBERS
-    if refused and not (told and refused == [torch.Tag.dynamic_output_shape]):
+    samples = name in SAMPLING and refused == [torch.Tag.nondeterministic_seeded]
+    if refused and not samples and not (told and refused == [torch.Tag.dynamic_output_shape]):
         return False
     types = [type_of(a) for a in function._schema.arguments if a.name != "generator"]
     if any(kind not in ARGUMENTS and not is_packed(kind) for kind in types):

@@ -42,6 +42,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "power": lambda x, _: (x.abs() + 1).pow(0.75),
     "scale": lambda x, _: x * 0.9,
     "shift": lambda x, _: x + 0.1,
+    "divide": lambda x, _: x / 1.1,
+    "subtract": lambda x, _: x - 0.1,
     "dropout": lambda x, _: F.dropout(x, 0.1),
     "copy": lambda x, _: x.clone(),
     "add": lambda x, other: x + other,
@@ -99,7 +101,7 @@ def function_of(cluster: Cluster) -> str | None:
     if base == "gelu" and "tanh" in cluster.args:
         return "gelu_tanh"
     if name in BINARY and second is None:
-        return {"add": "shift", "sub": "shift", "mul": "scale", "div": "scale"}.get(name)
+        return {"add": "shift", "sub": "subtract", "mul": "scale", "div": "divide"}.get(name)
     return name if name in FUNCTIONS else None
 
 

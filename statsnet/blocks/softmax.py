@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -12,15 +13,16 @@ from statsnet.signatures.model import Cluster
 
 
 class Softmax(Block):
-    """Softmax, or its logarithm, along `axis` of a tensor of `shape`."""
+    """Softmax, or its logarithm, along `axis` of a tensor of `shape`; a `safe` one as in masked attention, where rows
+    may be masked as a whole."""
 
-    def __init__(self, shape: tuple, axis: int = -1, log: bool = False) -> None:
+    def __init__(self, shape: tuple, axis: int = -1, log: bool = False, safe: bool = False) -> None:
         super().__init__(*shape)
-        self.axis, self.log = axis, log
+        self.axis = axis
+        self.function = torch._safe_softmax if safe else F.log_softmax if log else F.softmax
 
     def forward(self, x: Tensor) -> Tensor:
-        function = F.log_softmax if self.log else F.softmax
-        return function(self.enter(x), self.axis)
+        return self.function(self.enter(x), self.axis)
 
 
 class SoftmaxKind(BlockKind):
@@ -34,7 +36,8 @@ class SoftmaxKind(BlockKind):
             return None
         shape = tuple(motif[0].args[0]["shape"])
         axis = motif[0].args[1] % len(shape)
-        return {"shape": shape, "axis": axis, "log": base == "_log_softmax"}
+        config: Config = {"shape": shape, "axis": axis, "log": base == "_log_softmax"}
+        return {**config, "safe": True} if base == "_safe_softmax" else config
 
     def steady(self, config: Config) -> bool:
         return False  # values and gradients shrink by the length of the axis; logarithms are all negative

@@ -48,6 +48,7 @@ from statsnet.signatures.storage import save_signature
 from statsnet.units import plural
 from statsnet.workloads.arguments import optimizer_name, whole_number
 from statsnet.workloads.dtypes import MIXED, dtype_of
+from statsnet.workloads.optimizers import name_of
 
 RARE = 0.05
 """So small a share of the steps may be of kinds that were never captured."""
@@ -260,8 +261,7 @@ class profile:
 
     def _see_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._optimizer is None:
-            own = not type(optimizer).__module__.startswith("torch.optim")
-            self._optimizer = "custom" if own else safe_optimizer(type(optimizer).__name__)
+            self._optimizer = name_of(optimizer)
 
     def _build(self) -> Signature:
         joined, variants = self._join.finish(), self._join.variants

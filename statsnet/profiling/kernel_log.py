@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from statsnet.signatures.kernel_class import OF_ONE_ROW
+
 _MKL_CALL = re.compile(r"^MKL_VERBOSE ([A-Z0-9_]+)\(([^)]*)\)")
 
 
@@ -106,5 +108,5 @@ def _mkl_name(routine: str, arguments: list[str]) -> str:
     """`SGEMM(T,N,m,n,k,...)`: a product with one row or column runs a matrix-vector kernel."""
     name = f"mkl:{routine.lower()}"
     if routine.endswith("GEMM") and len(arguments) > 4 and "1" in (arguments[2], arguments[3]):
-        return f"{name}_as_gemv"
+        return name + OF_ONE_ROW
     return name

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from statsnet.measure.device_kernels import Kernel
 from statsnet.profiling.kernel_families import kernel_family
+from statsnet.signatures.kernel_class import implementation
 from statsnet.signatures.public_names import safe_kernel
 
 
 def cpu_implementation(names: tuple[str, ...]) -> str:
     """Library implementations of one call, joined by `+`; `aten` if torch's own kernel ran. A name that is not known to
     be public, which a model may have printed, counts as `opaque`."""
-    return "+".join(dict.fromkeys(map(safe_kernel, names))) if names else "aten"
+    return implementation(map(safe_kernel, names)) if names else "aten"
 
 
 def cuda_implementation(kernels: Sequence[Kernel]) -> str:

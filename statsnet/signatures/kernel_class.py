@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from statsnet.signatures.categories import base_name
@@ -25,14 +25,24 @@ _KIND = {
 }  # fmt: skip
 """Operators that are one to a model, of which each device, or FSDP2, has its own. What runs is the implementation."""
 
+OF_ONE_ROW = "_as_gemv"
+"""How the name of MKL's routine for a product of one row or column ends."""
 
-def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], implementation: str) -> str:
+
+def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], kernels: str) -> str:
     """For example `convolution|onednn:brgconv:avx512_core|float32|contiguous`."""
     kind = _kind_of(base_name(op))
     tensors = tensors_of(args) or tensors_of(outputs)
     floating = [t for t in tensors if t.dtype.startswith(("float", "bfloat"))]
     dtype = _quantized(tensors) or ((floating or tensors)[0].dtype if tensors else "none")
-    return f"{kind}|{implementation}|{dtype}|{layout_of(kind, args)}"
+    return f"{kind}|{kernels}|{dtype}|{layout_of(kind, args)}"
+
+
+def implementation(names: Iterable[str]) -> str:
+    """Library implementations of one call, joined by `+`. A product of groups of rows takes another routine for a group
+    of one row; which groups there are depends on values, so that this one is no part of the name."""
+    distinct = dict.fromkeys(names)
+    return "+".join(n for n in distinct if not n.endswith(OF_ONE_ROW) or n.removesuffix(OF_ONE_ROW) not in distinct)
 
 
 def class_now(stored: str, args: Sequence[Any]) -> str:
@@ -40,8 +50,9 @@ def class_now(stored: str, args: Sequence[Any]) -> str:
     kind, *rest = stored.split("|")
     if len(rest) != 3:
         return stored
-    kind, (implementation, dtype, _) = _kind_of(kind), rest
-    return "|".join([kind, implementation, _quantized(tensors_of(args)) or dtype, layout_of(kind, args)])
+    kind, (kernels, dtype, _) = _kind_of(kind), rest
+    quantized = _quantized(tensors_of(args))
+    return "|".join([kind, implementation(kernels.split("+")), quantized or dtype, layout_of(kind, args)])
 
 
 def _quantized(tensors: Sequence[TensorSpec]) -> str | None:

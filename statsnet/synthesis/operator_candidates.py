@@ -19,6 +19,7 @@ from statsnet.synthesis.candidates import Candidate, StepRoom, nearest_sizes
 from statsnet.synthesis.loads import StepLoad, least_times_s
 from statsnet.synthesis.parts_of_layers import run_with_layers
 from statsnet.synthesis.sources import Source
+from statsnet.workloads.optimizers import SETTINGS
 
 KIND = OperatorKind()
 
@@ -27,11 +28,18 @@ MAIN = 0.25
 else no number of such blocks would bring the class's time without much of something else."""
 
 SHORT = 4e-3
-"""Nor can blocks stand for a class if this share of the time in it is lacking in their network."""
+"""Nor can blocks stand for a class if this share of the step is lacking in it in their network."""
+
+SHORT_IN_ALL = 1e-2
+"""Nor for the smaller classes, the most lacking first, until no more than this share of the step is lacking in all. In
+training there are dozens of them."""
 
 MOST_AT_ONCE, LEAST_COARSE = 1 / 2, 1e-3
 """Nor can blocks if a single one brings more than the first share of the class's time, and more than SHORT of the step:
 the program counts in whole blocks. This holds for classes of at least the second share of the target's time."""
+
+OF_TABLES = LOOK_UPS | {"embedding_dense_backward"}
+"""Look-ups and their gradients: by itself, each would hold a table of its own."""
 
 LEAST_SHARE = 3e-4
 """Kernel classes with a smaller share of the target's time get no block of their own."""
@@ -53,7 +61,8 @@ def operator_candidates(
     for name in sorted(missing, key=lambda name: (-missing[name], name)):
         if missing[name] < LEAST_SHARE or len(chosen) >= MOST:
             break
-        for source in _sources(target, name, own_dtype, absorbed):
+        most = MOST_OF_CLASS if missing[name] > SHORT else 1
+        for source in _sources(target, name, own_dtype, absorbed)[:most]:
             for candidate in nearest_sizes(source, room, own_sizes=own_sizes):
                 chosen.setdefault(candidate.key, candidate)
     return list(chosen.values())[:MOST]
@@ -81,17 +90,19 @@ def too_coarse(shares: Mapping[str, float], loads: Iterable[StepLoad], budget_s:
         for name, share in shares.items()
         if share >= LEAST_COARSE
         and least_s.get(name, math.inf) > max(MOST_AT_ONCE * share, SHORT) * budget_s
-        and name.partition("|")[0] not in LOOK_UPS
+        and name.partition("|")[0] not in OF_TABLES
     }
 
 
 def short_of(lacking: np.ndarray, keys: Sequence[tuple[str, str]]) -> dict[str, float]:
     """The kernel classes that a network has too little of, and the shares of the step that it lacks. Blocks have them,
     but bring too much else: in training, a function brings the operators of its derivative, and a layer three products.
-    `keys` are those of the program's rows, `lacking` is what these are short of. No look-ups: by itself, each would
-    hold a table of its own."""
-    shares = {name: share for (group, name), share in zip(keys, lacking, strict=True) if group == "kernel_class"}
-    return {n: float(share) for n, share in shares.items() if share > SHORT and n.partition("|")[0] not in LOOK_UPS}
+    `keys` are those of the program's rows, `lacking` is what these are short of. None OF_TABLES."""
+    of_classes = {name: float(s) for (group, name), s in zip(keys, lacking, strict=True) if group == "kernel_class"}
+    may = {n: share for n, share in of_classes.items() if share > LEAST_SHARE and n.partition("|")[0] not in OF_TABLES}
+    names = sorted(may, key=lambda name: (may[name], name))
+    sums = np.cumsum([may[name] for name in names])
+    return {n: may[n] for n, in_all in zip(names, sums, strict=True) if may[n] > SHORT or in_all > SHORT_IN_ALL}
 
 
 def _sources(target: Target, kernel_class: str, own_dtype: str, absorbed: Container[int]) -> list[Source]:
@@ -99,10 +110,12 @@ def _sources(target: Target, kernel_class: str, own_dtype: str, absorbed: Contai
     None of those that runtimes make a part of the layer before them (`absorbed`, by index): alone they would cost
     a pass that no model waits for."""
     by_shape: dict[str, list[TargetCluster]] = defaultdict(list)
+    stepped_by = {member.name: member.signature.optimizer for member in target.members}
     for index, cluster in enumerate(target.clusters):
         if cluster.kernel_class != kernel_class or index in absorbed:
             continue
-        if cluster.phase != "optimizer" and cluster.time_share > 0:
+        is_stepped = cluster.phase == "optimizer" and stepped_by[cluster.member] in SETTINGS  # by the network's own
+        if not is_stepped and cluster.time_share > 0:
             by_shape[shape_class(cluster.op, list(cluster.args), list(cluster.outputs))].append(cluster)
     sources = []
     for clusters in sorted(by_shape.values(), key=lambda c: -sum(x.time_share for x in c))[:MOST_OF_CLASS]:

@@ -12,10 +12,13 @@ import torch
 
 from statsnet.blocks import KINDS, Config, asked, readings, recognise
 from statsnet.blocks.comparison import ComparisonKind
+from statsnet.blocks.conv import has_frozen_norm
 from statsnet.blocks.conv_chain import ConvChainKind
 from statsnet.blocks.embedding import EmbeddingBagKind
+from statsnet.blocks.linear import LinearKind
 from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.pointwise import with_gelu_in_one
+from statsnet.blocks.recurrent import RecurrentKind
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor
@@ -54,7 +57,7 @@ FEWEST_USES, MOST_USES = 4, 64
 OF_FAMILY = frozenset({
     "functions", "activation", "cell", "kernel", "kernels", "kind", "mode", "norm", "causal", "function",
     "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
-    "output_last_axis", "residual", "affine", "weighted",
+    "first_transposed", "output_last_axis", "residual", "affine", "frozen", "weighted",
 })  # fmt: skip
 """Parts of a configuration that decide which kernels run, or what runtimes join, rather than their sizes."""
 
@@ -95,7 +98,8 @@ def _motifs(target: Target) -> list[Source]:
     times_in_a_block = _times_in_a_block(target)
     cut, permuted = _cut_gradients(target), _permuted_gradients(target)
     masks = _calls_on_booleans(target)
-    optimizers = _optimizers(target)
+    optimizers, distinct = _optimizers(target), distinct_shares(target)
+    stacking = {c.member for c in target.clusters if base_name(c.op) == "stack"}
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
         optimizer = optimizers[motif.member]
@@ -107,12 +111,19 @@ def _motifs(target: Target) -> list[Source]:
                     config = _as_in_graphs(kind, config, run[-1], masks)
                 elif kind == ComparisonKind.name:
                     continue  # only other runtimes and compilers run it in one pass
+                elif target.mode == "training":
+                    config = _as_fine_tuned(config, run)
                 rules = KINDS[kind]
+                is_step = kind == RecurrentKind.name and rules.from_step(run) == config  # type: ignore[arg-type]
+                if is_step and distinct[motif.member] >= MOSTLY_DISTINCT:
+                    continue  # a projection of queries, keys and values
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
                 moved = None if last is None else rules.with_output_last_axis(config, last)
                 times = times_in_a_block(kind, motif)
                 used = rules.with_uses(config, times) if times >= FEWEST_USES else None
+                if used is not None and kind == LinearKind.name and motif.member in stacking:
+                    used = {**used, "stacked": True}
                 for variant, of_calls in ((config, 1), (concatenated, 1), (moved, 1), (used, times)):
                     if variant is not None:
                         key = json.dumps([kind, variant, optimizer], sort_keys=True)
@@ -183,6 +194,12 @@ def _as_in_graphs(kind: str, config: Config, last: TargetCluster, masks: Mapping
     mask = last.member, config.get("expanded_mask") or config.get("mask") or ()
     is_of_booleans = kind == "attention" and masks.get(mask, 0.0) >= MOST_MASKS * last.calls_per_s > 0
     return {**config, "boolean": True} if is_of_booleans else config
+
+
+def _as_fine_tuned(config: Config, run: list[TargetCluster]) -> Config:
+    """In training, torch also runs a batch norm as in inference, if the model froze it."""
+    holds_norm = config.get("norm") is True or config.get("kind") == "batch"
+    return {**config, "frozen": True} if holds_norm and has_frozen_norm(run) else config  # type: ignore[arg-type]
 
 
 def _calls_on_booleans(target: Target) -> Mapping[Mask, float]:

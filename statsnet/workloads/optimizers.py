@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import UsageError, WorkloadError, one_of
+from statsnet.signatures.public_names import safe_optimizer
 from statsnet.workloads.stepping import optimizers_in
 
 if TYPE_CHECKING:
@@ -26,6 +27,21 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 """Name -> class in torch.optim and the settings that decide which operators run."""
 
 TAKES_SPARSE = ("sgd", "adagrad")
+
+
+def name_of(optimizer: Any) -> str:
+    """The name in SETTINGS under which the same operators run; else that of the class, if a library publishes it; else
+    "custom", also if it is set in another way."""
+    if not type(optimizer).__module__.startswith("torch.optim"):
+        return "custom"
+    own, public = optimizer.defaults, safe_optimizer(type(optimizer).__name__)
+    for name, (kind, settings) in SETTINGS.items():
+        like = {"weight_decay": 0, "momentum": 0, **settings}
+        same = all(bool(own.get(key)) == bool(value) for key, value in like.items())
+        plain = not any(own.get(key) for key in ("nesterov", "amsgrad", "centered", "fused", "foreach", "maximize"))
+        if type(optimizer).__name__ == kind and same and plain:
+            return name
+    return "custom" if public in SETTINGS else public
 
 
 def make_optimizer(

@@ -13,7 +13,7 @@ from statsnet.workloads.building import BuiltWorkload, does_not_fit, set_mode
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.losses import ProjectionLoss, total_loss
 from statsnet.workloads.model_errors import describe, next_step
-from statsnet.workloads.optimizers import make_optimizer
+from statsnet.workloads.optimizers import make_optimizer, name_of
 from statsnet.workloads.renewal import Renewal
 from statsnet.workloads.stepping import Stepper
 from statsnet.workloads.tree_copies import copied, gone_through
@@ -210,7 +210,7 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
     wanted = optimizer or built.optimizer
     with renewal.being_built(), built.fake_mode or contextlib.nullcontext():  # some make their state here
         chosen = Stepper(make_optimizer(wanted, parameters, sparse=built.sparse_gradients), parameters)
-    name = wanted if isinstance(wanted, str) else "custom"
+    name = wanted if isinstance(wanted, str) else name_of(chosen.parts[0]) if len(chosen.parts) == 1 else "custom"
     own = _added_up(built.loss) if built.loss else None
     return Step(built, mode, loss=own or loss, optimizer=chosen, optimizer_name=name, renewal=renewal)
 

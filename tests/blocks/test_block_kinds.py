@@ -46,6 +46,18 @@ def test_bags_read_in_a_row_are_those_of_single_reads() -> None:
     assert kind.index_range(kind.resized(config, 1.3) or {}) == (4 * count // 3, rows)
 
 
+def test_a_layer_in_a_loop_stacks_its_results_as_models_do() -> None:
+    kind = KINDS["linear"]
+    config = {"rows": 3, "inputs": 5, "outputs": 4, "uses": 2}
+    stacked, row = kind.build({**config, "stacked": True}), kind.build(config)
+    stacked.load_state_dict(row.state_dict())
+    x = torch.randn(6, 5)
+    torch.testing.assert_close(stacked(x).flatten(0, 1), row(x))
+    with Operators() as seen:
+        stacked(x)
+    assert "stack" in seen.names and "cat" not in seen.names
+
+
 class Operators(TorchDispatchMode):
     """Names of the operators that run."""
 

@@ -57,6 +57,17 @@ EXACT: dict[str, tuple[Any, tuple[Tensor | None, ...], str, dict[str, Any]]] = {
         nn.Conv2d(4, 8, 3, 1, 2, dilation=(2, 1), groups=2), (r(2, 4, 9, 9),), "conv",
         {"groups": 2, "dilation": (2, 1), "bias": True},
     ),
+    "softmax of rows that may be masked": (
+        lambda x: torch._safe_softmax(x, 2), (r(4, 6, 8),), "softmax", {"shape": (4, 6, 8), "safe": True},
+    ),
+    "batched product of a transposed operand": (
+        lambda a, b: torch.bmm(a.mT, b), (r(3, 8, 5), r(3, 8, 7)), "batched_matmul",
+        {"rows": 5, "depth": 8, "columns": 7, "first_transposed": True, "transposed": False},
+    ),
+    "arithmetic with a number": (
+        lambda x: (x / 1.1) - 0.1, (r(4, 6),), "pointwise", {"functions": ("divide", "subtract")},
+    ),
+    "layer of one output": (nn.Linear(16, 1), (r(8, 16),), "linear", {"outputs": 1, "weight_first_axis_in": False}),
     "one axis": (nn.Conv1d(4, 6, 3), (r(2, 4, 9),), "conv", {"size": (9,), "kernel": (3,)}),
     "three axes": (nn.Conv3d(2, 3, 3), (r(1, 2, 5, 5, 5),), "conv", {"size": (5, 5, 5)}),
     "linear": (

@@ -198,7 +198,7 @@ def test_a_recurrent_layer_only_has_other_numbers_of_steps() -> None:
 @pytest.mark.parametrize(
     "op",
     [
-        "aten.from_file.default", "aten.set_.source_Storage", "aten.bernoulli.default",
+        "aten.from_file.default", "aten.set_.source_Storage", "aten.multinomial.default",
         "aten._local_scalar_dense.default", "aten.view.default", "aten.resize_.default", "aten._fused_adam_.default",
         "aten._foreach_add_.List", "aten.__class__.default", "c10d.allreduce_.default", "custom.opaque.default",
         "aten.no_such.default", "aten.normal_.default", "aten.unique_dim.default", "aten._pin_memory.default",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from clusters import tensor
 
-from statsnet.signatures.kernel_class import kernel_class
+from statsnet.signatures.kernel_class import class_now, implementation, kernel_class
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
 
@@ -39,3 +39,20 @@ def test_a_class_of_an_older_file_gets_the_layout_of_now(dense_signature: Signat
     old = tuple(f"{c.category}|aten|float32|n" for c in dense_signature.clusters)
     target = target_of(replace(dense_signature, measurements=(replace(measurement, kernel_class=old),)))
     assert {c.kernel_class.rpartition("|")[2] for c in target.clusters} <= {"nt", "contiguous"}
+
+
+@pytest.mark.parametrize(
+    ("kernels", "name"),
+    [
+        (("mkl:sgemm", "mkl:sgemm_as_gemv", "mkl:sgemm"), "mkl:sgemm"),
+        (("mkl:sgemm_as_gemv", "mkl:sgemm"), "mkl:sgemm"),
+        (("mkl:sgemm_as_gemv",), "mkl:sgemm_as_gemv"),
+        (("onednn:jit", "mkl:sgemm_as_gemv"), "onednn:jit+mkl:sgemm_as_gemv"),
+    ],
+)
+def test_a_group_of_one_row_makes_no_other_class(kernels: tuple[str, ...], name: str) -> None:
+    """How many rows an expert of a mixture gets depends on values."""
+    assert implementation(kernels) == name
+    args = [tensor(8, 16), tensor(4, 16, 8), tensor(4)]
+    stored = kernel_class("aten._grouped_mm.default", args, [tensor(8, 8)], "+".join(kernels))
+    assert class_now(stored, args) == f"_grouped_mm|{name}|float32|contiguous"

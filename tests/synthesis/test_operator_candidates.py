@@ -31,19 +31,20 @@ BACKWARD = cluster(
     "aten.tanh_backward.default", "activation", (tensor(64, 512, strides=[0, 1]), tensor(64, 512)), tensor(64, 512),
     phase="backward", flops=64.0 * 512, bytes_read=8.0 * 64 * 512, bytes_written=4.0 * 64 * 512,
 )  # fmt: skip
-OPAQUE = cluster("aten.bernoulli.default", "activation", (tensor(64, 512),), tensor(64, 512))
+OPAQUE = cluster("aten.multinomial.default", "activation", (tensor(64, 512),), tensor(64, 512))
 CLASSES = {
     "mm": "gemm|mkl:sgemm|float32|nt", "relu": "relu|aten|float32|contiguous", "tanh": "tanh|aten|float32|strided",
-    "tanh_backward": "tanh_backward|aten|float32|expanded", "bernoulli": "bernoulli|aten|float32|contiguous",
+    "tanh_backward": "tanh_backward|aten|float32|expanded", "multinomial": "multinomial|aten|float32|contiguous",
     "embedding": "embedding|aten|float32|contiguous",
 }  # fmt: skip
 
 
-def target(*clusters: Cluster, mode: str = "inference") -> Target:
+def target(*clusters: Cluster, mode: str = "inference", optimizer: str | None = None) -> Target:
     """Each of the clusters takes an equal share."""
     names = [CLASSES[c.op.split(".")[1]] for c in clusters]
     times = [0.008 / len(clusters)] * len(clusters)
-    return target_of(small_signature(clusters=clusters, motifs=(), mode=mode, measurements=(measured(times, names),)))
+    fields = {"clusters": clusters, "motifs": (), "mode": mode, "measurements": (measured(times, names),)}
+    return target_of(small_signature(**fields, optimizer=optimizer))
 
 
 def load(**times_s: float) -> StepLoad:
@@ -115,6 +116,17 @@ def test_a_class_that_blocks_only_have_beside_much_else_is_lacking() -> None:
     assert short_of(left(program), looked_up) == {}, "each would hold a table of its own"
 
 
+def test_many_small_classes_are_lacking_together() -> None:
+    """Forty classes of 0.1 % are 4 % of a step: only a quarter of them may be missing."""
+    keys = [("kernel_class", f"c{i}|aten|float32|contiguous") for i in range(40)]
+    short = np.linspace(1.0e-3, 1.1e-3, 40)
+    found = short_of(short, keys)
+    assert sum(short) - sum(found.values()) <= 0.01 < sum(short) - sum(found.values()) + min(found.values())
+    assert short_of(short[:9], keys[:9]) == {}
+    gradient = [("kernel_class", "embedding_dense_backward|aten|float32|contiguous")]
+    assert short_of(np.array([0.1]), gradient) == {}, "it would hold a table of its own"
+
+
 def test_a_class_without_a_block_gets_its_own_operator_in_its_layout() -> None:
     chosen = operator_candidates(
         target(GEMM, RELU, HALF), lacking("tanh"), budget_s=0.02, own_dtype="float32", own_sizes=False
@@ -129,17 +141,18 @@ def test_a_class_without_a_block_gets_its_own_operator_in_its_layout() -> None:
 
 def test_what_cannot_be_rebuilt_is_passed_over() -> None:
     chosen = operator_candidates(
-        target(GEMM, OPAQUE), lacking("bernoulli"), budget_s=0.02, own_dtype="float32", own_sizes=False
+        target(GEMM, OPAQUE), lacking("multinomial"), budget_s=0.02, own_dtype="float32", own_sizes=False
     )
     assert chosen == []
 
 
-def test_the_optimizers_operators_are_no_blocks() -> None:
-    stepped = replace(HALF, phase="optimizer")
-    chosen = operator_candidates(
-        target(GEMM, stepped), lacking("tanh"), budget_s=0.02, own_dtype="float32", own_sizes=False
-    )
-    assert chosen == []
+@pytest.mark.parametrize(("optimizer", "are_blocks"), [("adam", False), ("custom", True)])
+def test_operators_of_an_optimizer_are_blocks_if_no_block_can_be_stepped_by_it(
+    optimizer: str, are_blocks: bool
+) -> None:
+    wanted = target(GEMM, replace(HALF, phase="optimizer"), mode="training", optimizer=optimizer)
+    chosen = operator_candidates(wanted, lacking("tanh"), budget_s=0.02, own_dtype="float32", own_sizes=False)
+    assert bool(chosen) == are_blocks
 
 
 @pytest.mark.parametrize(("behind_per_s", "mode", "is_block"), [
@@ -201,7 +214,7 @@ def test_an_opaque_class_is_asked_for_as_the_nearest() -> None:
     }
     share = 1 / 3 * 0.8  # of a step, of which a fifth is not spent in operators
     assert names[CLASSES["relu"]] == pytest.approx(2 * share)
-    assert CLASSES["bernoulli"] not in names
+    assert CLASSES["multinomial"] not in names
     assert rows.vector(rows.load)[rows.index("total")] == pytest.approx(1.0)
 
 

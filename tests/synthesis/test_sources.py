@@ -14,7 +14,7 @@ from statsnet.blocks import KINDS
 from statsnet.measure.network_file import written
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import capture_step
-from statsnet.signatures.model import Cluster, Motif, Skew
+from statsnet.signatures.model import Cluster, Mode, Motif, Skew
 from statsnet.signatures.target import Target, target_of, target_of_mix
 from statsnet.signatures.target_cluster import TargetMotif
 from statsnet.synthesis.budget import SHORTEST_STEP_S, budget_of
@@ -133,6 +133,22 @@ def test_parameters_that_are_stepped_at_once_are_one_source() -> None:
     clusters = [replace(stepped(c.op, 1), args=tuple(c.args), outputs=tuple(c.outputs)) for c in calls if c.args]
     shapes = {s.config["shape"] for s in of_parameters(target(*clusters))}
     assert shapes == {(24 * 8 + 8 + 8 * 40 + 40,)}
+
+
+@pytest.mark.parametrize(("mode", "trains", "frozen"), [("training", False, True), ("training", True, False),
+                                                       ("inference", False, False)])  # fmt: skip
+def test_batch_norms_that_a_fine_tuned_model_froze_stay_frozen(mode: Mode, trains: bool, frozen: bool) -> None:
+    per_channel = (tensor(6),) * 4
+    norm = cluster("aten.native_batch_norm.default", "forward", (tensor(4, 6, 5, 5), *per_channel, trains), 4, 6, 5, 5)
+    fields = {"clusters": (norm,), "measurements": (measured((0.001,), ("k",)),)}
+    motifs = (Motif(clusters=(0,), count=1.0),)
+    (source,) = sources(target_of(small_signature(mode=mode, motifs=motifs, **fields)))
+    module: Any = KINDS[source.kind].build(source.config).train()
+    before = module.norm.running_mean.clone()
+    module(torch.randn(4, 6, 5, 5) + 3).sum().backward()
+    assert bool(source.config.get("frozen")) == frozen
+    assert torch.equal(module.norm.running_mean, before) == (frozen and mode == "training")
+    assert module.norm.weight.grad is not None
 
 
 def test_candidates_are_near_what_the_optimizer_takes() -> None:

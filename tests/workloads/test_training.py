@@ -17,6 +17,7 @@ from statsnet.profiling.capture import capture_step  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
 from statsnet.workloads.losses import ProjectionLoss, own_loss  # noqa: E402
+from statsnet.workloads.optimizers import name_of  # noqa: E402
 from statsnet.workloads.stepping import Stepper  # noqa: E402
 
 MODELS = """
@@ -392,3 +393,20 @@ def test_an_optimizer_that_was_made_with_the_model_steps_its_parameters_without_
     assert {id(p) for group in optimizer.param_groups for p in group["params"]} == own
     calls = capture_step(lambda: make_step(built)(0), device="meta")
     assert any("addcdiv" in call.op or "adam" in call.op for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "name"),
+    [
+        (lambda p: torch.optim.AdamW(p, lr=1e-3), "adamw"),
+        (lambda p: torch.optim.Adam(p), "adam"),
+        (lambda p: torch.optim.SGD(p, lr=0.1), "sgd"),
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-5), "sgd_momentum"),
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), "custom"),  # runs other operators than any name
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-5, nesterov=True), "custom"),
+        (lambda p: torch.optim.AdamW(p, amsgrad=True), "custom"),
+        (lambda p: torch.optim.NAdam(p), "nadam"),
+    ],
+)
+def test_torchs_own_optimizers_are_known_by_what_they_run(optimizer: Any, name: str) -> None:
+    assert name_of(optimizer([torch.nn.Parameter(torch.ones(2))])) == name
