@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 
 from statsnet.errors import UsageError
 
 _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "m": 60.0, "min": 60.0, "h": 3600.0}
+_LONGEST_S = 366 * 24 * 3600.0
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def parse_duration_s(text: str) -> float:
     """`"10ms"` -> 0.01. Raises UsageError unless it is a positive number followed by a unit of time."""
     parts = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*([a-zµ]+)\s*", text)
-    if not parts or parts[2] not in _TIME_UNITS or float(parts[1]) <= 0:
+    seconds = float(parts[1]) * _TIME_UNITS.get(parts[2], 0.0) if parts else 0.0
+    if not 0 < seconds <= _LONGEST_S:
         raise UsageError(
             f"'{text}' is not a duration",
-            cause="a positive number with a unit is expected",
+            cause="a positive number with a unit is expected, of a year at most",
             hint="for example 10ms, 0.5s or 800us",
         )
-    return float(parts[1]) * _TIME_UNITS[parts[2]]
+    return seconds
 
 
 def parse_count(text: str) -> int:
     """`"50M"` -> 50_000_000 (decimal prefixes). Raises UsageError unless it is a whole positive number."""
     parts = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kMGTP]?)\s*", text)
     scale = next((scale for scale, prefix in _PREFIXES if parts and prefix == parts[2]), 1.0)
-    count = float(parts[1]) * scale if parts else 0.0
-    if not 1 <= count <= 1e18 or count != round(count):
+    count = Decimal(parts[1]) * Decimal(scale) if parts else Decimal(0)  # 4.1e6 is whole, 4.1 * 1e6 is not
+    if not 1 <= count <= 10**18 or count != round(count):
         raise UsageError(
             f"'{text}' is not a count",
             cause="a whole positive number is expected, with k, M, G, T or P behind it or nothing",
@@ -48,7 +51,7 @@ def format_duration(seconds: float | None) -> str:
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(seconds) >= scale:
             return f"{_digits(seconds / scale)} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
+    return f"{_digits(seconds / 1e-9)} ns"
 
 
 def format_quantity(value: float | None, unit: str = "") -> str:
@@ -58,7 +61,7 @@ def format_quantity(value: float | None, unit: str = "") -> str:
     for scale, prefix in _PREFIXES:
         if abs(value) >= scale:
             return f"{_digits(value / scale)} {prefix}{unit}"
-    return f"{value:.3g} {unit}".rstrip()
+    return f"{_digits(value)} {unit}".rstrip()
 
 
 def format_bytes(value: float | None) -> str:

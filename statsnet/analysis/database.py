@@ -115,10 +115,11 @@ def _of_files(files: Sequence[Path], mode: str | None) -> Selected:
                 cause="; ".join(differ[:3]),
                 hint="give the files of one environment: times of two cannot be compared",
             )
-    stems = Counter(file.stem for file in files)
+    names = [signature.name or file.stem for file, signature in zip(files, signatures, strict=True)]
+    count = Counter(names)
     named = [
-        NamedSignature(name=signature.name or (file.stem if stems[file.stem] == 1 else str(file)), signature=signature)
-        for file, signature in zip(files, signatures, strict=True)
+        NamedSignature(name=name if count[name] == 1 else str(file), signature=signature)
+        for name, file, signature in zip(names, files, signatures, strict=True)
     ]
     environment = slug(first.measurements[0].environment)
     return Selected(environment=environment, mode=first.mode, measured=named, counted=[])

@@ -34,6 +34,8 @@ def characterize(
     from statsnet.reporting.characteristics import characteristics_report
     from statsnet.signatures.conversion import plain
 
+    json_option.check_no_input(json_path, signatures)
+    json_option.check_replaces_none(json_path, ("statsnet.signature",))
     output.check_pictures(folder)
     selected = select(signatures, options.given_mode(mode), profiles=profiles, environment=environment)
     of_workloads = [characteristics_of(named) for named in selected.measured]

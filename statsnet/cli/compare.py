@@ -59,7 +59,7 @@ def compare(
     json_option.check_no_input(json_path, files)
     if json_path == output.STDOUT and form != "table":
         raise UsageError(f"--json and --format {form} both go to stdout", hint=f"--json=FILE --format {form}")
-    _check_no_result(json_path)
+    json_option.check_replaces_none(json_path, ("statsnet.result", "statsnet.scenario"))
     costs = _prices(prices, files)
     if _are_scenarios(files):
         _compare_scenarios(files, baselines, prices, form, json_path)
@@ -193,16 +193,3 @@ def _prices(texts: Sequence[str], files: Sequence[str]) -> dict[str, float]:
             )
         prices[name] = float(match[1]) * _PER_HOUR[match[2]]
     return prices
-
-
-def _check_no_result(path: str | None) -> None:
-    """`compare --json a.json b.json c.json` would write over a.json, which is meant to be read."""
-    if path is None or path == output.STDOUT or not Path(path).is_file():
-        return
-    if _kind(Path(path)) not in ("statsnet.result", "statsnet.scenario"):
-        return
-    raise UsageError(
-        f"'{path}' is a result, and would be overwritten",
-        cause="what follows --json is written, if it ends in .json",
-        hint="give --json last and alone to print to stdout, or name another file",
-    )

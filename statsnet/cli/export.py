@@ -76,9 +76,11 @@ def export(
     _check_scaling(layer_mode, macs)
     budget = None if macs is None else parse_count(macs)
     path = Path(folder)
+    json_option.check_not_within(json_path, path)
+    database = ProfilesDB(profiles)
+    json_option.check_no_input(json_path, [subject, *_files_of(mix, mode, database)])
     outputs.check_folder(path)
     check_folder(path)
-    database = ProfilesDB(profiles)
     device = layers.reference_device(reference, database)
     manifest = _manifest(subject, mix, mode, database, trust, device)
     if layer_mode == "sampled":
@@ -92,6 +94,17 @@ def export(
     from statsnet.reporting.export import export_data, export_report
 
     output.deliver(export_data(manifest, made), json_path, lambda: export_report(manifest, made), written=path)
+
+
+def _files_of(mix: str | None, mode: str, database: ProfilesDB) -> list[str | Path]:
+    """What a mix is read from."""
+    if mix is None:
+        return []
+    from statsnet.signatures.mix import resolve_mix
+    from statsnet.synthesis.asked import asked_of
+
+    asked = asked_of(mix, mode=options.given_mode(mode))
+    return [mix, *(member.path for member in resolve_mix(asked.mix, asked.mode, database).members)]
 
 
 def _exporter(name: str, bit_widths: bool) -> Exporter:

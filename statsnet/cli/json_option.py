@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from statsnet.cli import output
-from statsnet.errors import UsageError
+from statsnet.errors import StatsNetError, UsageError
 
 _FLAG = "--json"
 _ENDING = ".json"
@@ -78,6 +78,26 @@ def check_no_input(path: str | None, inputs: Iterable[str | Path | None]) -> Non
         )
 
 
+def check_replaces_none(path: str | None, kinds: Collection[str]) -> None:
+    """Raises UsageError if a file of one of these kinds would be written over: `compare --json a.json b.json c.json`
+    was meant to read a.json."""
+    if path is None or path == output.STDOUT or not Path(path).is_file():
+        return
+    from statsnet.signatures.kinds import KINDS
+    from statsnet.signatures.storage import kind_of
+
+    try:
+        kind = kind_of(Path(path))
+    except StatsNetError:  # of another program, or none
+        return
+    if kind in kinds:
+        raise UsageError(
+            f"'{path}' is {KINDS[kind].title}, and would be overwritten",
+            cause=f"what follows {_FLAG} is written, if it ends in {_ENDING}",
+            hint=f"give {_FLAG} last and alone to print to stdout, or name another file",
+        )
+
+
 def _files(path: Path) -> list[Path]:
     """The files of an input: a file, or those of a proxy's folder."""
     if not (path / "spec.json").is_file():
@@ -103,8 +123,10 @@ def _joined(args: Sequence[str], *, takes_file: bool = True) -> list[str]:
 
 
 def check_not_within(json_path: str | None, folder: Path) -> None:
-    """Raises UsageError for a FILE in the folder of the proxy that is being made."""
+    """Raises UsageError for a FILE in the folder that is being made."""
     if json_path in (None, output.STDOUT):
         return
     if Path(os.path.realpath(json_path)).is_relative_to(os.path.realpath(folder)):
-        raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{folder}'")
+        raise UsageError(
+            "--json would write into the folder that is made", hint=f"name a file that is not in '{folder}'"
+        )

@@ -42,6 +42,8 @@ def map_(
     from statsnet.analysis.similarity import similarity
     from statsnet.reporting.characteristics import similarity_report
 
+    json_option.check_no_input(json_path, signatures)
+    json_option.check_replaces_none(json_path, ("statsnet.signature",))
     output.check_pictures(folder)
     selected = select(signatures, options.given_mode(mode), profiles=profiles, environment=environment)
     groups = similarity(selected.measured, clusters=clusters, seed=seed)

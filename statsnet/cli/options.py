@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -39,9 +40,18 @@ class Choice(click.Choice[str]):
 mode = click.option("--mode", type=Choice(MODES), default="inference", show_default=True, help="What a step does.")
 MIX = "NAME:WEIGHT,...|FILE"
 MIX_HELP = "Domains, workloads or signature files; or a YAML file that lists them."
+
+
+def _that_is_there(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not os.path.exists(value):
+        raise UsageError(f"there is no folder '{value}'", hint="give the folder that holds the signatures")
+    return value
+
+
 profiles = click.option(
-    "--profiles", metavar="DIR", help="Folder of signatures (default: those that come with StatsNet)."
-)
+    "--profiles", metavar="DIR", callback=_that_is_there,
+    help="Folder of signatures (default: those that come with StatsNet).",
+)  # fmt: skip
 environment = click.option(
     "--environment", metavar="NAME", help="Folder of the profiles (default: the one with most of them)."
 )

@@ -59,9 +59,9 @@ def deliver(
     if json_path == STDOUT:
         print_json(data)
         return
+    print_report(report())  # first: hours of measuring are not to be lost with a file that cannot be written
     if json_path is not None:
         save(json_path, data)
-    print_report(report())
     for path in (json_path, written):
         if path is not None:
             print_written(path)

@@ -183,7 +183,8 @@ def held_out(residuals: np.ndarray) -> HeldOut:
 
 
 def _bounds(residuals: np.ndarray, share: float) -> tuple[float, float]:
-    """Conformal: the k-th smallest and largest residual with k = (n + 1)(1 − share) / 2, rounded down."""
+    """Conformal: the k-th smallest and largest residual with k = (n + 1)(1 − share) / 2, rounded down.
+    Of fewer rows than that takes (LEAST_FOR_95), the smallest and the largest, which enclose a smaller share."""
     ordered_residuals = np.sort(residuals)
     k = max(math.floor((len(residuals) + 1) * (1.0 - share) / 2.0), 1)
     return float(ordered_residuals[k - 1]), float(ordered_residuals[-k])

@@ -33,6 +33,12 @@ _VENDOR_OF = (
 )
 
 
+_CPU = re.compile(
+    r"^(?:cpu|apple|raspberry)-|-(?:xeon|core|knl|epyc|ryzen|threadripper|graviton\d*|altra|neoverse|cortex|grace-cpu)"
+    r"(?:-|$)"
+)
+
+
 def slug_of(spelling: str) -> str:
     """Lower case letters and digits with single dashes."""
     return re.sub(r"[^a-z0-9]+", "-", spelling.lower()).strip("-")
@@ -98,6 +104,11 @@ def device_named(
 def measured_device(name: str, known: Collection[str]) -> str:
     """As `device_named`, of the devices that some tables or recordings measured."""
     return device_named(name, known, noun="measured device", hint="give one of these names")
+
+
+def is_cpu(name: str) -> bool:
+    """Whether a canonical name is that of a processor; else it is taken for a GPU's."""
+    return bool(_CPU.search(name))
 
 
 def is_known(spelling: str) -> bool:

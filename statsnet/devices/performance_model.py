@@ -139,10 +139,15 @@ def matern(a: np.ndarray, b: np.ndarray, length: float) -> np.ndarray:
     return np.asarray((1.0 + distance) * np.exp(-distance))
 
 
+LEAST_FOR_95 = 39
+"""So many left-out rows it takes to say within what 95 % of new ones lie: 2 / (rows + 1) lie outside them all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
     """How far rows were off that the fit had not seen. `median_error`, `p90_error`: of |predicted ÷ measured − 1|. The
-    bounds are of ln(measured ÷ predicted), for four fifths and 95 % of new rows (split conformal)."""
+    bounds are of ln(measured ÷ predicted), for four fifths and 95 % of new rows (split conformal); of fewer than 9 or
+    LEAST_FOR_95 rows, they are the smallest and the largest."""
 
     rows: Count
     median_error: Finite

@@ -192,7 +192,7 @@ def _activity(parts: list[Signature]) -> GpuActivity | None:
 
 def _between_s(signature: Signature) -> float:
     (measurement,) = signature.measurements
-    return ((measurement.framework_time_s or 0.0) + (measurement.idle_time_s or 0.0)) / measurement.launches
+    return ((measurement.framework_time_s or 0.0) + (measurement.idle_time_s or 0.0)) / signature.calls_per_step
 
 
 def _operators_of(target: Target) -> Iterable[tuple[Cluster, float]]:

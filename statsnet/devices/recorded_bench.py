@@ -96,9 +96,9 @@ def device_of(signatures: Iterable[Signature]) -> RecordedDevice:
     pairs = [(s, m) for s in measured if (m := s.measurement_for(here.fingerprint)) is not None]
     known = [entry for signature, measurement in pairs for entry in _known(signature, measurement)]
     between = [
-        ((m.framework_time_s or 0.0) + (m.idle_time_s or 0.0)) / m.launches
-        for _, m in pairs
-        if m.framework_time_s is not None and m.launches
+        ((m.framework_time_s or 0.0) + (m.idle_time_s or 0.0)) / s.calls_per_step  # of a call, however many kernels
+        for s, m in pairs
+        if m.framework_time_s is not None and s.calls_per_step
     ]
     called = str(here.environment.get("device_name") or "")
     return RecordedDevice(

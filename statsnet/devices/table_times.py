@@ -9,6 +9,7 @@ from typing import Any, Literal
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.hardware import UNKNOWN, chip_of
 from statsnet.devices.kernel_model import Estimate
+from statsnet.devices.names import is_cpu
 from statsnet.devices.operator_mapping import Mapped, by_work, mapped
 from statsnet.devices.operator_work import SCALAR, item_bytes
 from statsnet.devices.performance_model import Evidence
@@ -20,7 +21,6 @@ from statsnet.signatures.measurement import Environment, environment_without_det
 from statsnet.signatures.operators import dtype_of
 
 UNKNOWN_KERNEL = "unknown"
-NO_GPUS = ("intel-", "cpu-", "raspberry-", "apple-")
 
 
 class TableTimes:
@@ -78,7 +78,7 @@ class TableTimes:
 def environment_of(record: DeviceRecord) -> Environment:
     """What the record knows of where its operators ran."""
     chip = chip_of(record.device)
-    kind: Literal["cpu", "cuda"] = "cpu" if record.device.startswith(NO_GPUS) else "cuda"
+    kind: Literal["cpu", "cuda"] = "cpu" if is_cpu(record.device) else "cuda"
     environment = environment_without_details(kind, record.device)
     if chip is not UNKNOWN and kind == "cuda":
         environment["gpu"] = {"multiprocessors": chip.cores}

@@ -253,7 +253,8 @@ def _warnings(
     if not differing:
         warnings.append("both results come from the same environment: the factor shows how well runs repeat")
     if factor.low is None:
-        warnings.append("one process is one sample: measure with --processes 3 or more on both sides")
+        option = "--processes" if a.members is None else "--rounds"
+        warnings.append(f"one process is one sample: measure with {option} 3 or more on both sides")
     for name, result in zip(names, (a, b), strict=True):
         warnings += [f"{name}: {reason}" for reason in warnings_of(result.of_subject)]
     replayed = sum(member.weight for member in members if member.evidence == "replay")

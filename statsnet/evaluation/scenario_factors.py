@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 
-from statsnet.evaluation.scenario_rules import figure_s, percentile_name, queries_needed
+from statsnet.evaluation.scenario_rules import figure_s, is_overloaded, percentile_name, queries_needed
 from statsnet.signatures.intervals import Interval, ratio_with_ci, relative_error
 from statsnet.signatures.scenarios import ScenarioName, ScenarioResult, SuiteBeside, Trial
 from statsnet.signatures.timing import Timing
@@ -33,12 +33,15 @@ class ScenarioFactors:
 
 
 def scenario_factors(result: ScenarioResult) -> tuple[tuple[ScenarioFactors, ...], tuple[str, ...]]:
-    """Factors under each setting; and which percentiles are not known, and why."""
+    """Factors under each setting; and which are not known, and why."""
     if result.beside is None:
         return (), ()
     rows: list[ScenarioFactors] = []
     missing: dict[str, str] = {}
     for under in result.beside.settings:
+        if any(map(is_overloaded, (*under.suite, *under.proxy))):
+            missing[under.name] = f"under {under.name}, queries come faster than steps end: give a lower --qps"
+            continue
         for share in (0.5,) if result.scenario == "offline" else FIGURES:
             sides = [
                 (_times(result.scenario, before, share), _times(result.scenario, after, share))

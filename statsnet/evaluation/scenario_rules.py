@@ -31,6 +31,9 @@ RESULT_PERCENTILE: dict[ScenarioName, float] = {
 ROOM = 1.1
 """A time or a count that a hint asks for is so many times what was missing, since the next run is another one."""
 
+MOST_LOAD = 0.95
+"""Of a server: the rate of queries times the time of a step. Beyond it, ever more queries wait."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentile:
@@ -119,6 +122,9 @@ def _reasons(scenario: ScenarioName, rules: ScenarioRules, answers: Answers, qps
         found = over or [*found, *_perhaps_late(rules, rules.latency_bound_s, answers)]
     elif scenario != "offline":
         found += _too_few(rules, answers)
+        if qps is not None and _is_overloaded(answers, qps):
+            text = f"queries come every {format_duration(1 / qps)}, a step takes {format_duration(answers.step_s)}"
+            found.append(Reason(text=text, hint=f"--qps {rate_text(0.5 / answers.step_s)} or less"))
     if not answers.says_valid and not found:
         cause = answers.says or "it gives no reason"
         found.append(Reason(text=f"the load generator says so: {cause}", hint="measure again"))
@@ -143,6 +149,16 @@ def _too_few(rules: ScenarioRules, answers: Answers) -> list[Reason]:
         return []
     text = f"{percentile_name(rules.percentile)} needs {needs} queries, {count} ran"
     return [Reason(text=text, hint=_longer(rules, count, needs))]
+
+
+def is_overloaded(trial: Trial) -> bool:
+    """Whether queries come about as fast as they are answered, or faster. Their latency then goes by how long the run
+    was: it is no property of what answers them."""
+    return any(_is_overloaded(each, trial.qps) for each in trial.answers)
+
+
+def _is_overloaded(answers: Answers, qps: float | None) -> bool:
+    return qps is not None and qps * answers.step_s > MOST_LOAD
 
 
 def _over(rules: ScenarioRules, bound_s: float, answers: Answers, qps: float | None) -> list[Reason]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Protocol, TypeVar
@@ -128,7 +128,14 @@ def listed(results: Sequence[NamedResult], baselines: Sequence[str] = ()) -> Sta
     """As `standings`, also where there is nothing to compare: one result alone is a baseline."""
     first = results[0]
     chosen = [named(results, name) for name in baselines] or [first]
-    by_subject = {_key(each.result): each for each in reversed(chosen)}
+    by_subject: dict[tuple[str, str | None, str], NamedResult] = {}
+    for each in chosen:
+        if (other := by_subject.setdefault(_key(each.result), each)) is not each:
+            raise UsageError(
+                f"'{other.name}' and '{each.name}' are both given as baselines",
+                cause="they are of one proxy, which has one",
+                hint="leave one of them out",
+            )
     for each in results:
         if fingerprint(each.result.environment) == fingerprint(chosen[0].result.environment):
             by_subject.setdefault(_key(each.result), each)
@@ -247,7 +254,7 @@ def _means(rows: Sequence[Standing]) -> tuple[Mean, ...]:
         ]
         if len(by_subject) < 2:
             continue
-        factors = [_mean_factor([row.factor for row in of_one if row.factor]) for of_one in by_subject]
+        factors = [_of_one_subject([row.factor for row in of_one if row.factor]) for of_one in by_subject]
         means.append(
             Mean(
                 machine=here[0].machine,
@@ -262,13 +269,23 @@ def _means(rows: Sequence[Standing]) -> tuple[Mean, ...]:
 def _mean_factor(factors: Sequence[Interval]) -> Interval:
     """Geometric mean of independent factors: the half-widths of their logarithms add up as squares, over their
     number."""
+    return _geometric_mean(factors, lambda widths: math.hypot(*widths) / len(widths))
+
+
+def _of_one_subject(factors: Sequence[Interval]) -> Interval:
+    """Geometric mean of factors against one baseline, whose error all of them share: no more certain than they are."""
+    return _geometric_mean(factors, fmean)
+
+
+def _geometric_mean(factors: Sequence[Interval], together: Callable[[Sequence[float]], float]) -> Interval:
+    """`together` makes one of the half-widths of the factors' logarithms."""
     log = fmean(math.log(factor.value) for factor in factors)
     bounds = [
         (factor.value / factor.low, factor.high / factor.value) for factor in factors if factor.low and factor.high
     ]
     if len(bounds) < len(factors):
         return Interval(value=math.exp(log), low=None, high=None)
-    down, up = (math.hypot(*(math.log(each[side]) for each in bounds)) / len(factors) for side in (0, 1))
+    down, up = (together([math.log(each[side]) for each in bounds]) for side in (0, 1))
     return Interval(value=math.exp(log), low=math.exp(log - down), high=math.exp(log + up))
 
 

@@ -12,9 +12,10 @@ calls of several shapes is called with the one that it shows, as often as gives 
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,12 +73,10 @@ class Chakra(Exporter):
         layers = _in_order(manifest.layers)
         if len(manifest.members) == 1 or manifest.layer_mode != "distinct":
             return {"trace.json": trace(layers, [_calls_of(layer, None) for layer in layers])}
-        names = [member.name.replace("/", "-") for member in manifest.members]
         found: dict[str, bytes] = {}
-        for number, (name, member) in enumerate(zip(names, manifest.members, strict=True), 1):
-            own = name if names.count(name) == 1 else f"{name}-{number}"  # `a-b/c` and `a/b-c`
+        for member in manifest.members:
             calls = ((layer, _calls_of(layer, member.name)) for layer in layers)
-            found[f"trace-{own}.json"] = trace(*zip(*calls, strict=True))
+            found[_free(f"trace-{member.name.replace('/', '-')}", found)] = trace(*zip(*calls, strict=True))
         return found
 
     def notes(self, manifest: Manifest) -> list[str]:
@@ -280,6 +279,12 @@ def _argument(arg: Any, storages: _Storages, read: _Read) -> Argument:
         return NONE
     kind = {bool: "Bool", int: "Int", float: "Double", str: "String"}[type(arg)]
     return arg, [], kind, []
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    """A file's name that no other member has: `a-b/c` and `a/b-c` would share one."""
+    others = (f"{name}-{number}.json" for number in itertools.count(2))
+    return next(each for each in itertools.chain([f"{name}.json"], others) if each not in taken)
 
 
 def _list(parts: list[Argument]) -> Argument:

@@ -80,11 +80,13 @@ def _window(window: Window | None, rows: int, columns: int, depth: int, quantum:
 
 
 def _elements(product: Product) -> tuple[int, int, int]:
-    """Number of elements of input, weight and output."""
-    window = product.window
-    if window is None:
+    """Number of elements of input, weight and output; of a convolution, those of one group."""
+    w = product.window
+    if w is None:
         return product.operand_elements
-    return window.in_channels * math.prod(window.in_size), product.operand_elements[1], product.operand_elements[2]
+    channels, filters = w.in_channels // w.groups, w.out_channels // w.groups
+    maps = w.images * channels * math.prod(w.in_size), w.images * filters * math.prod(w.out_size)
+    return maps[0], channels * filters * math.prod(w.kernel), maps[1]
 
 
 def _arguments(product: Product, dtype: str, written: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -114,7 +116,7 @@ def _cuts(original: Product, product: Product) -> tuple[Cut, ...]:
 def _prediction(original: Product, product: Product, item_bytes: int) -> Prediction:
     before, after = (utilisations(dims_of([p]), SPREAD)[0] for p in (original, product))
     change = after / before - 1
-    sets = [item_bytes * sum(_elements(p) if p is product else p.operand_elements) for p in (original, product)]
+    sets = [item_bytes * sum(_elements(p)) for p in (original, product)]
     return Prediction(
         utilisation_unscaled=float(np.mean(before)),
         utilisation=float(np.mean(after)),

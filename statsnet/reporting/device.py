@@ -9,7 +9,7 @@ from statistics import fmean
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.kernel_model import KernelModel
 from statsnet.devices.operator_mapping import Mapped
-from statsnet.devices.performance_model import HeldOut, KindModel
+from statsnet.devices.performance_model import LEAST_FOR_95, HeldOut, KindModel
 from statsnet.devices.reached import Spread
 from statsnet.devices.recorded_bench import RecordedDevice
 from statsnet.devices.table_times import TableTimes
@@ -112,7 +112,9 @@ def _ratio(spread: Spread) -> str:
 
 
 def _within(h: HeldOut) -> str:
-    return f"{math.exp(h.low_95):.2f} to {math.exp(h.high_95):.2f} times"
+    """Of few rows, no two enclose 95 %: these are the smallest and the largest."""
+    word = "" if h.rows >= LEAST_FOR_95 else " (all)"
+    return f"{math.exp(h.low_95):.2f} to {math.exp(h.high_95):.2f} times{word}"
 
 
 def _lacking(record: DeviceRecord) -> Iterator[str]:

@@ -20,6 +20,7 @@ CARD, TEXT, GREY = "#f6f8fa", "#1f2328", "#59636e"
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "statsnet",  # names inside the file depend on nothing else
     "svg.fonttype": "none",  # text stays text: small files, and a browser can search it
+    "text.parse_math": False,  # a name may hold two dollar signs
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial"],  # the first comes with matplotlib, is widest
     "font.size": 9,

@@ -61,7 +61,7 @@ def standings_rows(found: Standings) -> list[list[object]]:
 
 def _result_table(title: str, rows: Sequence[Standing]) -> Table:
     has_energy = any(row.energy_j_per_step is not None for row in rows)
-    has_cost = any(row.cost_per_step is not None for row in rows)
+    has_cost = any((row.cost_per_step, row.cost_factor) != (None, None) for row in rows)
     columns = ["result", "machine", "setting", "step time", "95 % interval", "factor", "95 % interval"]
     columns += (
         ["energy per step", "energy factor"] * has_energy

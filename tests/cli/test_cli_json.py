@@ -74,6 +74,10 @@ def test_a_file_may_stand_before_the_arguments(cli: Cli, files: Path) -> None:
         ["run", "p", "--json", "p/spec.json"],
         ["validate", "p", "--json", "p/fit.json"],
         ["synthesize", "--mix", "s.json:1", "--mode", read(GOLDEN)["mode"], "--json", "s.json"],
+        ["characterize", "s.json", "--json", "s.json"],
+        ["map", "a.json", "s.json", "--json=./s.json"],
+        ["export", "s.json", "--format", "manifest", "-o", "out", "--json", "s.json"],
+        ["export", "p", "--format", "manifest", "-o", "out", "--json", "p/spec.json"],
     ],
 )
 def test_what_is_read_is_not_written(failing: Callable[..., str], files: Path, arguments: list[str]) -> None:
@@ -82,9 +86,23 @@ def test_what_is_read_is_not_written(failing: Callable[..., str], files: Path, a
     assert {p: p.read_bytes() for p in files.rglob("*.json")} == before
 
 
+@pytest.mark.parametrize("command", ["characterize", "map"])
+def test_a_signature_behind_json_is_not_written_over(failing: Callable[..., str], files: Path, command: str) -> None:
+    """It was meant to be read: without it, the command shows the whole database."""
+    before = (files / "s.json").read_bytes()
+    assert "'s.json' is a signature, and would be overwritten" in failing(command, "--json", "s.json", code=2)
+    assert (files / "s.json").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
+        (
+            ["export", "s.json", "--format", "manifest", "-o", "out", "--json", "out/x.json"],
+            2,
+            "the folder that is made",
+        ),
+        (["list", "profiles", "--profiles", "nowhere"], 2, "there is no folder 'nowhere'"),
         (["show", "--json"], 2, "Missing argument 'FILE'"),
         (["compare", "--json", "a.json"], 2, "Missing argument 'RESULT'"),
         (["synthesize", "--json", "out.json"], 2, "Missing option '--mix'"),

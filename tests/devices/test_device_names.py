@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statsnet.devices.hardware import UNKNOWN, chip_of
-from statsnet.devices.names import LONGEST, canonical_name, device_named
+from statsnet.devices.names import LONGEST, canonical_name, device_named, is_cpu
 from statsnet.errors import UsageError
 
 
@@ -31,6 +31,15 @@ from statsnet.errors import UsageError
 )
 def test_spellings(spellings: tuple[str, ...], name: str) -> None:
     assert {canonical_name(s) for s in spellings} == {name}
+
+
+@pytest.mark.parametrize(
+    ("spelling", "processor"),
+    [("AMD EPYC 9R14", True), ("Intel(R) Xeon(R) Platinum 8480C", True), ("AWS Graviton3", True), ("knl-7250", True),
+     ("Raspberry Pi 3", True), ("MI300X", False), ("Intel Data Center GPU Max 1550", False), ("Acme", False)],
+)  # fmt: skip
+def test_processors_are_told_from_gpus(spelling: str, processor: bool) -> None:
+    assert is_cpu(canonical_name(spelling)) == processor
 
 
 @given(st.text(min_size=1, max_size=100))

@@ -82,12 +82,18 @@ def test_a_record_is_a_signature_of_single_operators(record: Signature, db: Prof
     device = device_of([record])
     assert isinstance(device.model, KernelModel)
     assert device.model.operators == len(timed)
-    assert device.between_s == pytest.approx((measurement.framework_time_s or 0.0) / measurement.launches)
+    assert device.between_s == pytest.approx((measurement.framework_time_s or 0.0) / record.calls_per_step)
     workload = db.entries[0].load()
     times = zip(workload.measurements[0].cluster_time_s, workload.clusters, strict=True)
     _, dearest = max(times, key=lambda pair: pair[0] or 0)
     estimate = device.model.estimate(dearest.op, dearest.phase, dearest.args, dearest.outputs)
     assert estimate.evidence == "exact"
+
+
+def test_between_two_calls_lies_the_same_however_many_kernels_each_launches(record: Signature) -> None:
+    (measurement,) = record.measurements
+    launched = replace(record, measurements=(replace(measurement, launches=40 * measurement.launches),))
+    assert device_of([launched]).between_s == device_of([record]).between_s
 
 
 @pytest.mark.parametrize(("mode", "budget_s"), [("inference", 1e-3), ("training", 4e-3)])
@@ -271,8 +277,9 @@ def test_an_operator_that_ends_its_process_is_left_out(recorded: Callable[..., S
     assert record.clusters == tuple(c for c in everything.clusters if c != bad)
     assert len(record.clusters) == len(everything.clusters) - 1 == 19
     (measurement,) = record.measurements
-    (reference,) = db.entries[0].load().measurements
-    between_s = ((reference.framework_time_s or 0.0) + (reference.idle_time_s or 0.0)) / reference.launches
+    whole = db.entries[0].load()
+    (reference,) = whole.measurements
+    between_s = ((reference.framework_time_s or 0.0) + (reference.idle_time_s or 0.0)) / whole.calls_per_step
     assert measurement.launches == 19
     assert measurement.framework_time_s == pytest.approx(19 * between_s)
     with pytest.raises(MeasurementError, match="no operator"):

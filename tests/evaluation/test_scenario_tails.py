@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 from scenario_results import scenario_result, trial
 
-from statsnet.evaluation.scenario_factors import tail_notes
+from statsnet.evaluation.scenario_factors import scenario_factors, tail_notes
+from statsnet.evaluation.scenario_rules import judge
 from statsnet.reporting.html.of_scenario import scenario_section
 from statsnet.reporting.scenarios import scenario_report
 from statsnet.signatures.scenarios import AskedMember, ScenarioName, ScenarioResult, SuiteBeside, UnderSetting
@@ -78,3 +80,19 @@ def test_the_table_and_the_picture_say_it() -> None:
     assert "cannot stand for the suite's" in console.export_text()
     picture = scenario_section("x", result).pictures[-1]
     assert "At the baseline the suite's p99 is 80 times its p50" in picture.note
+
+
+def test_a_rate_that_a_setting_is_too_slow_for_has_no_factor() -> None:
+    """The backlog goes by how long the run was, and is no property of suite or proxy."""
+    found = beside(MIXED, ALIKE, scenario="server")
+    rows, missing = scenario_factors(found)
+    assert rows and not missing
+    assert found.beside is not None
+    (under,) = found.beside.settings
+    slow = replace(under.suite[0], answers=tuple(replace(a, step_s=0.2) for a in under.suite[0].answers))
+    overloaded = replace(found.beside, settings=(replace(under, suite=(slow,)),))
+    rows, missing = scenario_factors(replace(found, beside=overloaded))
+    assert (rows, missing) == ((), ("under threads=1, queries come faster than steps end: give a lower --qps",))
+    (reason,) = judge("server", found.rules, slow).reasons
+    assert reason.text == "queries come every 100 ms, a step takes 200 ms"
+    assert reason.hint == "--qps 2.5 or less"

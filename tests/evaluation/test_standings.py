@@ -81,6 +81,20 @@ def test_the_geometric_mean_over_several_proxies() -> None:
     assert "Geometric mean of the factors" in markdown(standings_report(found))
 
 
+def test_several_results_against_one_baseline_share_its_error() -> None:
+    """Else the mean over proxies would look surer than any of its parts."""
+    spread = (1.0, 1.2, 0.8)
+    once = [named(f"{s}{w}", *(w * t for t in spread), subject=s, threads=w) for s in "12" for w in (1, 2)]
+    again = [named(f"1again{i}", *(2 * t for t in spread), subject="1", threads=2) for i in range(3)]
+    (mean,), (of_more,) = standings(once).means, standings([*once, *again]).means
+    assert of_more.factor == mean.factor
+
+
+def test_a_proxy_has_one_baseline() -> None:
+    with pytest.raises(UsageError, match="'a' and 'b' are both given as baselines"):
+        standings([named("a", 1.0), named("b", 2.0), named("c", 3.0)], ["a", "b"])
+
+
 def test_what_has_no_baseline_is_said_and_not_compared() -> None:
     results = [named("a", 1.0, 1.0), named("b", 2.0, 2.0, threads=4), named("c", 9.0, subject="3", threads=8)]
     found = standings(results)

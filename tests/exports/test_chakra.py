@@ -78,8 +78,12 @@ def test_each_member_of_a_mix_has_its_own_step(tmp_path: Path) -> None:
 def test_members_of_like_names_keep_their_traces() -> None:
     mix = mix_of(one=(1.0, signature(mm(8, 16, 4))), other=(1.0, signature(relu(8, 4))))
     names = ("a-b/c", "a/b-c")
-    alike = replace(mix, members=tuple(replace(m, name=n) for m, n in zip(mix.members, names, strict=True)))
-    assert sorted(Chakra().files(manifest_of_mix(alike))) == ["trace-a-b-c-1.json", "trace-a-b-c-2.json"]
+    members = tuple(replace(m, name=n) for m, n in zip(mix.members, names, strict=True))
+    files = Chakra().files(manifest_of_mix(replace(mix, members=members)))
+    assert sorted(files) == [
+        "trace-a-b-c-2.json",
+        "trace-a-b-c.json",
+    ]
 
 
 def test_results_are_read_from_the_storage_that_held_them(tmp_path: Path) -> None:

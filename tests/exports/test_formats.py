@@ -9,6 +9,7 @@ from clusters import cluster, relu, signature, tensor
 from exporting import small_manifest
 
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.exports import registry
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.conformance import check_exporter
 from statsnet.exports.registry import all_formats, check_folder, export, exporter_of, write
@@ -48,6 +49,20 @@ def test_what_is_left_out_is_listed_with_its_shares() -> None:
     assert shares["aten.relu.default"].macs_share == 0
     lines = made.files["left-out.csv"].decode().splitlines()
     assert len(lines) == 1 + len(made.left_out)
+
+
+def test_an_export_that_ends_halfway_has_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the manifest of one export would say how often the layers of another count."""
+    made = export(exporter_of("manifest"), small_manifest())
+    write(made, tmp_path / "out")
+
+    def fails(path: Path, content: bytes) -> None:
+        raise StatsNetError("the disk is full")
+
+    monkeypatch.setattr(registry, "write_bytes_atomically", fails)
+    with pytest.raises(StatsNetError):
+        write(made, tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
 
 
 def test_files_of_others_are_not_mixed_with_an_export(tmp_path: Path) -> None:

@@ -89,6 +89,9 @@ def test_a_scaled_convolution_is_one_image_without_groups() -> None:
         assert found.products[0].rows == math.prod(window.out_size)
         assert window.in_size == tuple((o - 1) * 2 + 3 for o in window.out_size)
         assert found.args[0]["shape"] == [1, window.in_channels, *window.in_size]
+        assert found.scaling is not None  # tensors as they lie in memory, not every window of them side by side
+        elements = 8 * 64 * 56 * 56 + 64 * 64 * 9 + 8 * 64 * 28 * 28
+        assert found.scaling.prediction.working_set_bytes_unscaled == 4 * elements
 
 
 def test_what_is_not_preserved_is_said_and_listed() -> None:

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from statsnet.analysis.audit import audited
+from statsnet.errors import UsageError
 from statsnet.errors import shown as shown_text
 from statsnet.reporting import proxy, results, signature, tables
 from statsnet.signatures.documents import Characteristic, FitSummary, SpecMember
@@ -20,7 +21,7 @@ from statsnet.signatures.model import Signature
 from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.timing import Timing, warnings_of
-from statsnet.units import format_bytes, format_duration, format_quantity
+from statsnet.units import format_bytes, format_duration, format_quantity, parse_count, parse_duration_s
 
 GOLDEN = Path(__file__).parents[1] / "signatures" / "golden_signature.json"
 
@@ -178,7 +179,9 @@ class TestAnotherTimeThanWhenItWasMade:
         (format_bytes(999 * 1024), "999 KiB"),
         (format_quantity(999.9e3), "1000 k"),
         (format_quantity(1.2345e18, "FLOP"), "1234 PFLOP"),
+        (format_quantity(999.6, "/s"), "1000 /s"),
         (format_duration(0.9999), "1000 ms"),
+        (format_duration(999.7e-9), "1000 ns"),
         (format_duration(0.98765), "988 ms"),
         (format_duration(7200.0), "7200 s"),
     ],
@@ -217,3 +220,20 @@ def test_distances_stand_beside_their_bars() -> None:
     assert rows["FLOP/s"][1:] == ["-2.0%", "at", "most", "5%", "yes"]
     assert rows["bytes/s"][1:] == [tables.MISSING, "at", "most", "5%", tables.MISSING]
     assert rows["kernel classes in the proxy"][-5:] == ["94.0%", "at", "least", "95%", "no"]
+
+
+@pytest.mark.parametrize(("text", "count"), [("4.1M", 4_100_000), ("16.4M", 16_400_000), ("64.1k", 64_100), ("7", 7)])
+def test_a_count_may_have_decimals_that_its_prefix_makes_whole(text: str, count: int) -> None:
+    assert parse_count(text) == count
+
+
+@pytest.mark.parametrize("text", ["0.5", "1.2345k", "0", "1e3", ".", "2000P"])
+def test_what_is_no_whole_number_is_no_count(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a count"):
+        parse_count(text)
+
+
+@pytest.mark.parametrize("text", ["0s", "1e-322ms", "9" * 400 + "s", "500000h", "10", "10 parsecs"])
+def test_a_duration_ends(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a duration"):
+        parse_duration_s(text)
