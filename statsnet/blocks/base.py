@@ -109,6 +109,10 @@ class BlockKind(ABC):
     memory_bound: ClassVar[bool] = False
     """True if its time goes by what it reads and writes, whatever it computes."""
 
+    hands_back_a_view: ClassVar[bool] = False
+    """True if the gradient of its input is a view in another layout. A block before it would have to copy that, which
+    few models do, so that in training it begins towers alone."""
+
     words: ClassVar[Mapping[str, Collection[str]]] = {}
     """By argument: the texts that it may be. Some name functions of torch, and a file from elsewhere may name any."""
 

@@ -99,6 +99,7 @@ class _ShapeKind(BlockKind):
 
 class TransposeKind(_ShapeKind):
     name = "transpose"
+    hands_back_a_view = True
     memory_bound = True
     module = Transpose
 
@@ -131,6 +132,7 @@ def _moving(config: Config) -> Config | None:
 
 class ConcatKind(_ShapeKind):
     name = "concat"
+    hands_back_a_view = True
     module = Concat
     helpers = (side_input,)
 
@@ -200,6 +202,7 @@ REDUCTIONS = ("sum", "mean", "amax", "amin")
 
 class ReduceKind(_ShapeKind):
     name = "reduce"
+    hands_back_a_view = True
     module = Reduce
     words: ClassVar = {"function": REDUCTIONS}
 

@@ -132,7 +132,7 @@ def follows_itself(block: Placed) -> bool:
 def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
     """Chain the blocks greedily, the largest first. The next block is one that reads exactly the shape written; if
     there is none, the largest that reads no more elements (in training, as many). Blocks that
-    read indices can only begin a tower."""
+    read indices can only begin a tower, and in training those that hand a view back."""
     left: Counter[str] = Counter()
     by_key: dict[str, Placed] = {}
     for block, count in counted:
@@ -181,6 +181,8 @@ def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed |
     best: tuple[tuple[bool, int], Placed] | None = None
     for block in others:
         elements = _reads(block) or 0
+        if training and KINDS[block.kind].hands_back_a_view:
+            continue
         if smallest <= elements <= available and _stays_sane(chain, block):
             rank = (shapes(block)[0] == written, elements)
             if best is None or rank > best[0]:

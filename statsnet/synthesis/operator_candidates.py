@@ -6,6 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -47,25 +48,24 @@ LEAST_SHARE = 3e-4
 MOST_OF_CLASS = 3
 """Most operators of one kernel class, each of another shape class."""
 
-MOST = 90
+MOST = 120
 """Most candidates."""
 
 
 def operator_candidates(
     target: Target, missing: Mapping[str, float], *, budget_s: float, own_dtype: str, own_sizes: bool
 ) -> list[Candidate]:
-    """Candidates for kernel classes of which blocks lack these shares of the time, the most expensive classes first.
-    What cannot be rebuilt is passed over."""
-    chosen: dict[str, Candidate] = {}
+    """Candidates for kernel classes of which blocks lack these shares of the time: the nearest one of each class, the
+    most lacking first; then the next of each. What cannot be rebuilt is passed over."""
     absorbed, room = run_with_layers(target), StepRoom.of(target, budget_s)
+    of_classes: list[list[Candidate]] = []
     for name in sorted(missing, key=lambda name: (-missing[name], name)):
-        if missing[name] < LEAST_SHARE or len(chosen) >= MOST:
-            break
-        most = MOST_OF_CLASS if missing[name] > SHORT else 1
-        for source in _sources(target, name, own_dtype, absorbed)[:most]:
-            for candidate in nearest_sizes(source, room, own_sizes=own_sizes):
-                chosen.setdefault(candidate.key, candidate)
-    return list(chosen.values())[:MOST]
+        if missing[name] >= LEAST_SHARE:
+            most = MOST_OF_CLASS if missing[name] > SHORT else 1
+            sources = _sources(target, name, own_dtype, absorbed)[:most]
+            of_classes.append([c for s in sources for c in nearest_sizes(s, room, own_sizes=own_sizes)])
+    in_turn = (c for turn in zip_longest(*of_classes) for c in turn if c is not None)
+    return list({c.key: c for c in in_turn}.values())[:MOST]
 
 
 def not_served(shares: Mapping[str, float], loads: Iterable[StepLoad]) -> dict[str, float]:

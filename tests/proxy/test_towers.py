@@ -101,6 +101,14 @@ def test_in_training_nothing_is_sliced(training: bool, towers: int) -> None:
     assert len(build_towers([(first, 1), (linear(16, 4, 4), 1)], training=training)) == 1
 
 
+@pytest.mark.parametrize(("training", "towers"), [(False, 1), (True, 2)])
+def test_in_training_a_view_is_handed_back_to_no_block(training: bool, towers: int) -> None:
+    """The gradient of a permuted copy is a view, which the block before would have to copy."""
+    before = Placed(kind="pointwise", config={"shape": (8, 6, 4), "functions": ("gelu",)})
+    copied = Placed(kind="transpose", config={"shape": (8, 6, 4), "order": (0, 2, 1)})
+    assert len(build_towers([(before, 1), (copied, 1)], training=training)) == towers
+
+
 def test_shapes() -> None:
     assert shapes(Placed(kind="embedding", config=POOL[9][1])) == (None, (8, 4))
     assert shapes(Placed(kind="linear", config=POOL[1][1])) == ((4, 8), (4, 32))
