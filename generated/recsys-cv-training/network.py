@@ -736,7 +736,9 @@ class Norm(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
-        n, x = self.norm, x if self.side_input is None else x + self.side_input
+        if self.side_input is not None:
+            x = x + self.side_input
+        n = self.norm
         y = F.batch_norm(x, n.running_mean, n.running_var, n.weight, n.bias) if self.frozen else n.forward(x)
         return y if self.activation is None else self.activation(y)
 

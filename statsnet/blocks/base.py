@@ -109,10 +109,6 @@ class BlockKind(ABC):
     memory_bound: ClassVar[bool] = False
     """True if its time goes by what it reads and writes, whatever it computes."""
 
-    hands_back_a_view: ClassVar[bool] = False
-    """True if the gradient of its input is a view in another layout. A block before it would have to copy that, which
-    few models do, so that in training it begins towers alone."""
-
     words: ClassVar[Mapping[str, Collection[str]]] = {}
     """By argument: the texts that it may be. Some name functions of torch, and a file from elsewhere may name any."""
 
@@ -146,6 +142,11 @@ class BlockKind(ABC):
         """The same block with an output that is concatenated with other branches along an axis, counted from the back,
         so that its gradient is a slice of a wider one (a strided tensor); None if no such block is needed."""
         return None
+
+    def hands_back_a_view(self, config: Config) -> bool:
+        """Whether the gradient of its input is a view in another layout. A block before it would have to copy that,
+        which few models do, so that in training it can only begin a tower."""
+        return False
 
     def with_uses(self, config: Config, uses: int) -> Config | None:
         """The same block, whose weights are used so many times in a row, as in a loop over time steps; None if no such

@@ -57,6 +57,9 @@ class MatMulKind(BlockKind):
         }
         return {**config, "first_transposed": True} if a.layout == "transposed" else config
 
+    def hands_back_a_view(self, config: Config) -> bool:
+        return bool(config.get("first_transposed"))
+
     def flops(self, config: Config) -> float:
         return 2.0 * config["batch"] * config["rows"] * config["depth"] * config["columns"]
 

@@ -41,7 +41,9 @@ class Norm(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
-        n, x = self.norm, x if self.side_input is None else x + self.side_input
+        if self.side_input is not None:
+            x = x + self.side_input
+        n = self.norm
         y = F.batch_norm(x, n.running_mean, n.running_var, n.weight, n.bias) if self.frozen else n.forward(x)
         return y if self.activation is None else self.activation(y)
 
@@ -86,7 +88,8 @@ class NormKind(BlockKind):
         return config if len(shape) >= 2 else None
 
     def steady(self, config: Config) -> bool:
-        return not config.get("activation")  # after several norms and relus, one value per channel is left
+        """After several norms and relus, one value per channel is left; and a frozen norm leaves values as they are."""
+        return not config.get("activation") and not config.get("frozen")
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         if config["kind"] == "layer":

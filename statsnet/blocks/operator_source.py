@@ -35,7 +35,7 @@ VARIANCES = frozenset({"running_var", "save_invstd", "save_var", "invstd", "rstd
 
 UNIT = frozenset({
     "logit", "acos", "asin", "atanh", "erfinv", "special_ndtri", "binary_cross_entropy",
-    "binary_cross_entropy_backward",
+    "binary_cross_entropy_backward", "bernoulli",
 })  # fmt: skip
 """Operators whose operands lie between 0 and 1."""
 

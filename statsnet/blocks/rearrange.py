@@ -99,9 +99,11 @@ class _ShapeKind(BlockKind):
 
 class TransposeKind(_ShapeKind):
     name = "transpose"
-    hands_back_a_view = True
     memory_bound = True
     module = Transpose
+
+    def hands_back_a_view(self, config: Config) -> bool:
+        return True
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
@@ -132,9 +134,11 @@ def _moving(config: Config) -> Config | None:
 
 class ConcatKind(_ShapeKind):
     name = "concat"
-    hands_back_a_view = True
     module = Concat
     helpers = (side_input,)
+
+    def hands_back_a_view(self, config: Config) -> bool:
+        return True
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
@@ -202,12 +206,15 @@ REDUCTIONS = ("sum", "mean", "amax", "amin")
 
 class ReduceKind(_ShapeKind):
     name = "reduce"
-    hands_back_a_view = True
     module = Reduce
     words: ClassVar = {"function": REDUCTIONS}
 
     def steady(self, config: Config) -> bool:
         return False  # sums grow and means shrink; extremes have one sign
+
+    def hands_back_a_view(self, config: Config) -> bool:
+        """The gradient of a sum is expanded; of others it is a new tensor."""
+        return bool(config["function"] == "sum")
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)

@@ -77,12 +77,12 @@ def export(
     budget = None if macs is None else parse_count(macs)
     path = Path(folder)
     json_option.check_not_within(json_path, path)
-    database = ProfilesDB(profiles)
-    json_option.check_no_input(json_path, [subject, *_files_of(mix, mode, database)])
+    json_option.check_no_input(json_path, [subject, mix])
     outputs.check_folder(path)
     check_folder(path)
+    database = ProfilesDB(profiles)
     device = layers.reference_device(reference, database)
-    manifest = _manifest(subject, mix, mode, database, trust, device)
+    manifest = _manifest(subject, mix, mode, database, trust, device, json_path)
     if layer_mode == "sampled":
         from statsnet.exports.sampling import sampled
 
@@ -94,17 +94,6 @@ def export(
     from statsnet.reporting.export import export_data, export_report
 
     output.deliver(export_data(manifest, made), json_path, lambda: export_report(manifest, made), written=path)
-
-
-def _files_of(mix: str | None, mode: str, database: ProfilesDB) -> list[str | Path]:
-    """What a mix is read from."""
-    if mix is None:
-        return []
-    from statsnet.signatures.mix import resolve_mix
-    from statsnet.synthesis.asked import asked_of
-
-    asked = asked_of(mix, mode=options.given_mode(mode))
-    return [mix, *(member.path for member in resolve_mix(asked.mix, asked.mode, database).members)]
 
 
 def _exporter(name: str, bit_widths: bool) -> Exporter:
@@ -139,7 +128,13 @@ def _check_simulation(opened: ProxyFolder) -> None:
 
 
 def _manifest(
-    subject: str | None, mix: str | None, mode: str, database: ProfilesDB, trust: bool, device: ReferenceDevice
+    subject: str | None,
+    mix: str | None,
+    mode: str,
+    database: ProfilesDB,
+    trust: bool,
+    device: ReferenceDevice,
+    json_path: str | None,
 ) -> Manifest:
     if (subject is None) == (mix is None):
         raise UsageError(
@@ -154,6 +149,7 @@ def _manifest(
 
         asked = asked_of(mix, mode=options.given_mode(mode))
         resolved = resolve_mix(asked.mix, asked.mode, database)
+        json_option.check_no_input(json_path, [member.path for member in resolved.members])
         return manifest_of_mix(resolved, reference=device.record, clock=device.clock)
     assert subject is not None
     if options.was_given("mode"):

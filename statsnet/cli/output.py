@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from statsnet.environment import outputs
-from statsnet.errors import UsageError, shown
+from statsnet.errors import StatsNetError, UsageError, shown
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
 from statsnet.progress import Report as ReportProgress
@@ -59,9 +59,13 @@ def deliver(
     if json_path == STDOUT:
         print_json(data)
         return
-    print_report(report())  # first: hours of measuring are not to be lost with a file that cannot be written
-    if json_path is not None:
-        save(json_path, data)
+    try:
+        if json_path is not None:
+            save(json_path, data)
+    except StatsNetError:  # such as of a full disk: hours of measuring are not to be lost with it
+        print_report(report())
+        raise
+    print_report(report())
     for path in (json_path, written):
         if path is not None:
             print_written(path)

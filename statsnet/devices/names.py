@@ -34,9 +34,10 @@ _VENDOR_OF = (
 
 
 _CPU = re.compile(
-    r"^(?:cpu|apple|raspberry)-|-(?:xeon|core|knl|epyc|ryzen|threadripper|graviton\d*|altra|neoverse|cortex|grace-cpu)"
-    r"(?:-|$)"
+    r"^(?:cpu|apple|raspberry)-|(?:^|-)(?:intel-core|intel-atom|xeon|knl|epyc|ryzen|threadripper|pentium|celeron|graviton"
+    r"\d*|altra|neoverse|cortex|grace-cpu|processor|cpu)(?:-|$)"
 )
+"""Words that only processors' names hold: a GPU may have tensor cores in its own."""
 
 
 def slug_of(spelling: str) -> str:

@@ -14,6 +14,8 @@ from statsnet.signatures.timing import Timing
 FIGURES = (0.5, 0.9, 0.99)
 """Percentiles whose factors are compared."""
 
+TOO_FAST = "{}, queries come faster than steps end: give a lower --qps"
+
 MIDDLE, TAIL = 0.5, 0.99
 
 OTHER_TAIL = 1.2
@@ -36,11 +38,13 @@ def scenario_factors(result: ScenarioResult) -> tuple[tuple[ScenarioFactors, ...
     """Factors under each setting; and which are not known, and why."""
     if result.beside is None:
         return (), ()
+    if any(map(is_overloaded, (*result.trials, *result.beside.proxy))):
+        return (), (TOO_FAST.format("at the baseline"),)
     rows: list[ScenarioFactors] = []
     missing: dict[str, str] = {}
     for under in result.beside.settings:
         if any(map(is_overloaded, (*under.suite, *under.proxy))):
-            missing[under.name] = f"under {under.name}, queries come faster than steps end: give a lower --qps"
+            missing[under.name] = TOO_FAST.format(f"under {under.name}")
             continue
         for share in (0.5,) if result.scenario == "offline" else FIGURES:
             sides = [

@@ -122,9 +122,9 @@ def _reasons(scenario: ScenarioName, rules: ScenarioRules, answers: Answers, qps
         found = over or [*found, *_perhaps_late(rules, rules.latency_bound_s, answers)]
     elif scenario != "offline":
         found += _too_few(rules, answers)
-        if qps is not None and _is_overloaded(answers, qps):
+        if qps is not None and _comes_too_fast(answers, qps):
             text = f"queries come every {format_duration(1 / qps)}, a step takes {format_duration(answers.step_s)}"
-            found.append(Reason(text=text, hint=f"--qps {rate_text(0.5 / answers.step_s)} or less"))
+            found.append(Reason(text=text, hint="a lower --qps"))
     if not answers.says_valid and not found:
         cause = answers.says or "it gives no reason"
         found.append(Reason(text=f"the load generator says so: {cause}", hint="measure again"))
@@ -154,10 +154,10 @@ def _too_few(rules: ScenarioRules, answers: Answers) -> list[Reason]:
 def is_overloaded(trial: Trial) -> bool:
     """Whether queries come about as fast as they are answered, or faster. Their latency then goes by how long the run
     was: it is no property of what answers them."""
-    return any(_is_overloaded(each, trial.qps) for each in trial.answers)
+    return any(_comes_too_fast(each, trial.qps) for each in trial.answers)
 
 
-def _is_overloaded(answers: Answers, qps: float | None) -> bool:
+def _comes_too_fast(answers: Answers, qps: float | None) -> bool:
     return qps is not None and qps * answers.step_s > MOST_LOAD
 
 

@@ -32,6 +32,7 @@ from statsnet.signatures.model import Signature
 from statsnet.signatures.results import Evidence, ProxyTimes, Result, ResultMember, Subject
 from statsnet.signatures.timing import Timing
 from statsnet.synthesis.tasks import TraceNetwork
+from statsnet.workloads.optimizers import SETTINGS
 from statsnet.workloads.settings import RUNTIME, Setting
 
 MODEL_SETTINGS = ("dtype", "layout", "compile", "graphs", RUNTIME)
@@ -115,7 +116,7 @@ class SuiteMember:
             preset=None if self.own else self.preset or None,
             batch=self.batch,
             dtype=spec.dtype,
-            optimizer=self.optimizer if self.optimizer != "custom" else None,
+            optimizer=self.optimizer if self.optimizer in SETTINGS else None,
         )
 
 

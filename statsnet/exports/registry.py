@@ -14,10 +14,11 @@ from typing import ClassVar
 
 from statsnet.errors import StatsNetError, UsageError, did_you_mean
 from statsnet.exports.manifest import Layer, Manifest, left_out_of, manifest_json
-from statsnet.signatures.canonical import cannot_write, canonical_csv, write_bytes_atomically
+from statsnet.signatures.canonical import canonical_csv, write_bytes_atomically
 from statsnet.signatures.simulation import LeftOut
 
 MANIFEST = "manifest.json"
+UNFINISHED = b'{"unfinished": "the export was interrupted: repeat it"}\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +82,12 @@ def check_folder(folder: Path) -> None:
 
 
 def write(made: Export, folder: Path) -> None:
-    """Write all files, the manifest last: without it the folder is no export, and nobody takes files of two for one.
-    Raises StatsNetError if one cannot be written, or if there are others in the folder."""
+    """Write all files, the manifest last: until then UNFINISHED stands in its place, so that nobody takes files of two
+    exports for one. Raises StatsNetError if one cannot be written, or if there are others in the folder."""
     _refuse_others(folder, made.files)
-    try:
-        (folder / MANIFEST).unlink(missing_ok=True)
-    except OSError as error:
-        raise cannot_write(folder / MANIFEST, error) from error
-    for name in sorted(made.files, key=lambda name: name == MANIFEST):
-        write_bytes_atomically(folder / name, made.files[name])
+    others = ((name, content) for name, content in made.files.items() if name != MANIFEST)
+    for name, content in [(MANIFEST, UNFINISHED), *others, (MANIFEST, made.files[MANIFEST])]:
+        write_bytes_atomically(folder / name, content)
 
 
 def _refuse_others(folder: Path, own: Collection[str]) -> None:

@@ -181,7 +181,7 @@ def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed |
     best: tuple[tuple[bool, int], Placed] | None = None
     for block in others:
         elements = _reads(block) or 0
-        if training and KINDS[block.kind].hands_back_a_view:
+        if training and KINDS[block.kind].hands_back_a_view(block.config):
             continue
         if smallest <= elements <= available and _stays_sane(chain, block):
             rank = (shapes(block)[0] == written, elements)

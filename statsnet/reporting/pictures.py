@@ -20,7 +20,6 @@ CARD, TEXT, GREY = "#f6f8fa", "#1f2328", "#59636e"
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "statsnet",  # names inside the file depend on nothing else
     "svg.fonttype": "none",  # text stays text: small files, and a browser can search it
-    "text.parse_math": False,  # a name may hold two dollar signs
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial"],  # the first comes with matplotlib, is widest
     "font.size": 9,
@@ -43,6 +42,11 @@ def colour_of(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
+def plain_text(name: str) -> str:
+    """For matplotlib, which reads what stands between two dollar signs as a formula."""
+    return name.replace("$", r"\$")
+
+
 @contextmanager
 def figure(width: float, height: float) -> Iterator[tuple[Any, StringIO]]:
     """A matplotlib figure in inches, and the SVG that it becomes."""
@@ -61,14 +65,15 @@ def tree_svg(similarity: Similarity) -> str:
 
     with figure(7.0, 1.0 + 0.2 * len(similarity.names)) as (made, text):
         axes = made.add_subplot()
-        dendrogram(similarity.tree, labels=list(similarity.names), orientation="right", ax=axes, leaf_font_size=7)
+        names = [*map(plain_text, similarity.names)]
+        dendrogram(similarity.tree, labels=names, orientation="right", ax=axes, leaf_font_size=7)
         axes.set_xlabel("distance (Ward) of square roots of shares of time")
     return text.getvalue()
 
 
 def categories_svg(workloads: Sequence[Characteristics]) -> str:
     """Time of a step by operator category, a bar for each workload."""
-    names = [one.name for one in workloads][::-1]
+    names = [plain_text(one.name) for one in workloads][::-1]
     with figure(8.0, 1.6 + 0.2 * len(workloads)) as (made, text):
         axes = made.add_subplot()
         left = [0.0] * len(workloads)
@@ -92,7 +97,7 @@ def costs_svg(workloads: Sequence[Characteristics]) -> str:
             if one.batch and one.flops and one.parameters:
                 x, y = one.flops / one.batch, one.parameters
                 axes.scatter([x], [y], s=20, color="C0")
-                axes.annotate(one.name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
+                axes.annotate(plain_text(one.name), (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("FLOPs of a step ÷ batch")

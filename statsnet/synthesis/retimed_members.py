@@ -19,6 +19,7 @@ from statsnet.signatures.target import Target, TargetMember
 from statsnet.synthesis.bench import BenchSetup, Kept
 from statsnet.synthesis.machine_speed import MachineSpeed, reference_work
 from statsnet.units import plural
+from statsnet.workloads.optimizers import SETTINGS
 
 RETIMED_PROCESSES = 3
 """About this many for all members together: with only one for a single member, its memory placement would decide."""
@@ -53,7 +54,7 @@ def model_of(signature: Signature, mode: str) -> Model:
         preset=signature.workload.preset or None,
         batch=signature.batch,
         dtype=signature.dtype,
-        optimizer=signature.optimizer if signature.optimizer != "custom" else None,
+        optimizer=signature.optimizer if signature.optimizer in SETTINGS else None,
     )
 
 

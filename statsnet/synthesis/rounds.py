@@ -30,8 +30,6 @@ def solve_in_rounds(
     sizes. Networks that are already known (`known`) replace the first rounds. The rounds end with the effort's
     (default: the bench's), with a good network, when a round gained little and categories and kernel classes meet their
     bars or no scope promises more, or when another one and the confirmation would take longer than the deadline leaves.
-    While they miss them, one more round chooses freely before the end, also among operators by themselves for what the
-    best network is short of.
     """
     setup, effort = problem.bench.setup, effort or problem.bench.setup.effort
     rounds = _Rounds(
@@ -55,14 +53,12 @@ def solve_in_rounds(
 
 @dataclass(slots=True, kw_only=True)
 class _Rounds:
-    """What the rounds have learnt so far, what the next one may choose from, and how long each takes. `free_again`:
-    one that chooses freely may come once more."""
+    """What the rounds have learnt so far, what the next one may choose from, and how long each takes."""
 
     problem: Problem
     effort: Effort
     known: Knowledge
     scope: Scope
-    free_again: bool = True
     pace: Pace = field(default_factory=Pace)
 
     def have_time(self, number: int) -> bool:
@@ -78,14 +74,14 @@ class _Rounds:
         """Make one round. Returns whether it is the last."""
         setup = self.problem.bench.setup
         setup.report(Progress(stage=f"solving, round {number + 1}"))
-        if self.scope is Scope.ALL and number >= self.effort.free_rounds and self.free_again:
+        if self.scope is Scope.ALL and number >= self.effort.free_rounds:
             self.scope = Scope.SEEN
         begin_s = setup.stages.clock()
         with setup.stages.stage(SOLVING, self.pace.solve_s):
             choice = NextNetwork(problem=self.problem, known=self.known).choose(self.scope)
         self.pace = replace(self.pace, solve_s=setup.stages.clock() - begin_s)
         if choice is None:
-            return not self._go_on(gained_little=True) and not self._choose_freely_again()
+            return not self._go_on(gained_little=True)
         try:
             self._measure(choice)
         except MeasurementError as error:
@@ -99,8 +95,7 @@ class _Rounds:
             return False
         if any(trial.is_good(self.problem) for trial in self.known.trials):
             return True
-        is_last = not goes_on or (is_little and self._has_shares())
-        return is_last and not self._choose_freely_again()
+        return not goes_on or (is_little and self._has_shares())
 
     def _measure(self, choice: Choice) -> None:
         setup, is_first = self.problem.bench.setup, not self.known.trials
@@ -113,15 +108,6 @@ class _Rounds:
             self.pace = replace(self.pace, process_s=process_s)
         if is_first and self.effort.free_rounds > 1:
             self.known = self.known.with_operators(self.problem)
-
-    def _choose_freely_again(self) -> bool:
-        """Whether the next round does, once the others promise nothing more and shares miss their bars. By then more is
-        known of blocks in place, and of what networks are short of."""
-        if not self.free_again or self.effort.free_rounds < 2 or self._has_shares():
-            return False
-        self.free_again, self.scope = False, Scope.ALL
-        self.known = self.known.with_operators(self.problem)
-        return True
 
     def _has_shares(self) -> bool:
         best = self.known.best(self.problem)

@@ -58,6 +58,7 @@ OF_FAMILY = frozenset({
     "functions", "activation", "cell", "kernel", "kernels", "kind", "mode", "norm", "causal", "function",
     "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
     "first_transposed", "output_last_axis", "residual", "affine", "frozen", "weighted",
+    "safe", "log", "stacked",
 })  # fmt: skip
 """Parts of a configuration that decide which kernels run, or what runtimes join, rather than their sizes."""
 
@@ -115,8 +116,8 @@ def _motifs(target: Target) -> list[Source]:
                     config = _as_fine_tuned(config, run)
                 rules = KINDS[kind]
                 is_step = kind == RecurrentKind.name and rules.from_step(run) == config  # type: ignore[arg-type]
-                if is_step and distinct[motif.member] >= MOSTLY_DISTINCT:
-                    continue  # a projection of queries, keys and values
+                if is_step and config["cell"] == "GRU" and distinct[motif.member] >= MOSTLY_DISTINCT:
+                    continue  # a projection of queries, keys and values has the same shape
                 axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
                 concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
                 moved = None if last is None else rules.with_output_last_axis(config, last)

@@ -26,20 +26,25 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Name -> class in torch.optim and the settings that decide which operators run."""
 
+OTHER_OPERATORS = (
+    "nesterov", "amsgrad", "centered", "maximize", "fused", "foreach", "capturable", "differentiable"
+)  # fmt: skip
+"""Settings of torch's optimizers with which other operators run."""
+
 TAKES_SPARSE = ("sgd", "adagrad")
 
 
 def name_of(optimizer: Any) -> str:
     """The name in SETTINGS under which the same operators run; else that of the class, if a library publishes it; else
-    "custom", also if it is set in another way."""
+    "custom", also if it is set in another way. The group with the most parameters counts."""
     if not type(optimizer).__module__.startswith("torch.optim"):
         return "custom"
-    own, public = optimizer.defaults, safe_optimizer(type(optimizer).__name__)
+    public = safe_optimizer(type(optimizer).__name__)
+    set_to = max(optimizer.param_groups, key=lambda group: len(group["params"]))
     for name, (kind, settings) in SETTINGS.items():
         like = {"weight_decay": 0, "momentum": 0, **settings}
-        same = all(bool(own.get(key)) == bool(value) for key, value in like.items())
-        plain = not any(own.get(key) for key in ("nesterov", "amsgrad", "centered", "fused", "foreach", "maximize"))
-        if type(optimizer).__name__ == kind and same and plain:
+        same = all(bool(set_to.get(key)) == bool(value) for key, value in like.items())
+        if type(optimizer).__name__ == kind and same and not any(set_to.get(key) for key in OTHER_OPERATORS):
             return name
     return "custom" if public in SETTINGS else public
 

@@ -38,7 +38,8 @@ class Step:
     change them: `prepare(i)` copies what is needed, outside of the step's time. A step that was not prepared does so
     itself. With an optimizer that evaluates the loss itself, which it does less often near a minimum, each step also
     begins with the first parameters and no state of that optimizer.
-    `optimizer` is None in inference; `optimizer_name` is safe to write into a file: one of ours, "custom", or None.
+    `optimizer` is None in inference; `optimizer_name` is safe to write into a file: one of ours, that of a
+    library's class, "custom", or None.
     """
 
     def __init__(
@@ -210,9 +211,12 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
     wanted = optimizer or built.optimizer
     with renewal.being_built(), built.fake_mode or contextlib.nullcontext():  # some make their state here
         chosen = Stepper(make_optimizer(wanted, parameters, sparse=built.sparse_gradients), parameters)
-    name = wanted if isinstance(wanted, str) else name_of(chosen.parts[0]) if len(chosen.parts) == 1 else "custom"
-    own = _added_up(built.loss) if built.loss else None
-    return Step(built, mode, loss=own or loss, optimizer=chosen, optimizer_name=name, renewal=renewal)
+        if optimizer is not None and not isinstance(built.optimizer, str):  # the model's own may step some of them only
+            own = Stepper(make_optimizer(built.optimizer, parameters, sparse=built.sparse_gradients), parameters)
+            chosen = own if name_of(own.only_optimizer) == optimizer else chosen
+    name = wanted if isinstance(wanted, str) else name_of(chosen.only_optimizer)
+    own_loss = _added_up(built.loss) if built.loss else None
+    return Step(built, mode, loss=own_loss or loss, optimizer=chosen, optimizer_name=name, renewal=renewal)
 
 
 def _added_up(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:

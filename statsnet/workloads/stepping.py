@@ -49,6 +49,11 @@ class Stepper:
         return [*self._optimizers, *self._schedulers]
 
     @property
+    def only_optimizer(self) -> Any | None:
+        """None if there are several."""
+        return self._optimizers[0] if len(self._optimizers) == 1 else None
+
+    @property
     def needs_closure(self) -> bool:
         """Whether the optimizer itself runs forward and backward, as LBFGS does."""
         return bool(self._closures)

@@ -46,6 +46,12 @@ def test_bags_read_in_a_row_are_those_of_single_reads() -> None:
     assert kind.index_range(kind.resized(config, 1.3) or {}) == (4 * count // 3, rows)
 
 
+def test_a_batched_product_is_narrowed_over_columns_that_still_fill_a_vector() -> None:
+    kind, config = KINDS["batched_matmul"], {"batch": 2, "rows": 8, "depth": 8, "columns": 64}
+    assert kind.narrowed(config, 4) == {**config, "columns": 16}
+    assert kind.narrowed(config, 8) is None
+
+
 def test_a_layer_in_a_loop_stacks_its_results_as_models_do() -> None:
     kind = KINDS["linear"]
     config = {"rows": 3, "inputs": 5, "outputs": 4, "uses": 2}

@@ -208,6 +208,12 @@ def test_what_is_not_pure_computation_on_tensors_is_no_block(op: str) -> None:
     assert runnable(op) is None
 
 
+@pytest.mark.parametrize("op", ["aten.bernoulli_.float", "aten._scaled_dot_product_flash_attention_for_cpu.default"])
+def test_a_mask_of_dropout_and_attention_on_a_cpu_are_blocks(op: str) -> None:
+    """They have random numbers, or may have, but no shape depends on them."""
+    assert runnable(op) == op
+
+
 MASK = torch.arange(40) % 5 == 0
 """Eight of its entries are true."""
 

@@ -36,7 +36,8 @@ def test_spellings(spellings: tuple[str, ...], name: str) -> None:
 @pytest.mark.parametrize(
     ("spelling", "processor"),
     [("AMD EPYC 9R14", True), ("Intel(R) Xeon(R) Platinum 8480C", True), ("AWS Graviton3", True), ("knl-7250", True),
-     ("Raspberry Pi 3", True), ("MI300X", False), ("Intel Data Center GPU Max 1550", False), ("Acme", False)],
+     ("Raspberry Pi 3", True), ("MI300X", False), ("Intel Data Center GPU Max 1550", False), ("Acme", False),
+     ("NVIDIA A100 Tensor Core GPU", False), ("Neoverse V2", True)],
 )  # fmt: skip
 def test_processors_are_told_from_gpus(spelling: str, processor: bool) -> None:
     assert is_cpu(canonical_name(spelling)) == processor

@@ -95,4 +95,9 @@ def test_a_rate_that_a_setting_is_too_slow_for_has_no_factor() -> None:
     assert (rows, missing) == ((), ("under threads=1, queries come faster than steps end: give a lower --qps",))
     (reason,) = judge("server", found.rules, slow).reasons
     assert reason.text == "queries come every 100 ms, a step takes 200 ms"
-    assert reason.hint == "--qps 2.5 or less"
+    assert reason.hint == "a lower --qps"
+    before = replace(found, trials=(slow,))
+    assert scenario_factors(before) == (
+        (),
+        ("at the baseline, queries come faster than steps end: give a lower --qps",),
+    )

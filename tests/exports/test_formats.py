@@ -51,18 +51,28 @@ def test_what_is_left_out_is_listed_with_its_shares() -> None:
     assert len(lines) == 1 + len(made.left_out)
 
 
-def test_an_export_that_ends_halfway_has_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_ends_halfway_has_no_manifest_and_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the manifest of one export would say how often the layers of another count."""
-    made = export(exporter_of("manifest"), small_manifest())
-    write(made, tmp_path / "out")
+    made, folder = export(exporter_of("c"), small_manifest()), tmp_path / "out"
+    write(made, folder)
+    whole = (folder / "manifest.json").read_bytes()
+    kept = registry.write_bytes_atomically
 
-    def fails(path: Path, content: bytes) -> None:
-        raise StatsNetError("the disk is full")
+    def fills(path: Path, content: bytes) -> None:
+        if path.name == [*made.files][-1]:
+            raise StatsNetError("the disk is full")
+        kept(path, content)
 
-    monkeypatch.setattr(registry, "write_bytes_atomically", fails)
-    with pytest.raises(StatsNetError):
-        write(made, tmp_path / "out")
-    assert not (tmp_path / "out" / "manifest.json").exists()
+    monkeypatch.setattr(registry, "write_bytes_atomically", fills)
+    with pytest.raises(StatsNetError, match="the disk is full"):
+        write(made, folder)
+    assert b"interrupted" in (folder / "manifest.json").read_bytes()
+    monkeypatch.undo()
+    check_folder(folder)
+    write(made, folder)
+    assert (folder / "manifest.json").read_bytes() == whole
 
 
 def test_files_of_others_are_not_mixed_with_an_export(tmp_path: Path) -> None:

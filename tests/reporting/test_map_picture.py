@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from statsnet.analysis.characteristics import characteristics_of
+from statsnet.analysis.database import measured_signatures
 from statsnet.analysis.similarity import Cluster, Similarity
 
 pytest.importorskip("matplotlib")
 
 from statsnet.reporting.map_picture import map_svg
+from statsnet.reporting.pictures import categories_svg, costs_svg
 
 
 def similarity(*places: tuple[str, float, float], groups: tuple[Cluster, ...]) -> Similarity:
@@ -37,6 +41,14 @@ def test_names_have_the_colour_of_their_domain_and_no_prefix() -> None:
     picture = map_svg(of)
     assert {"a", "b", "my own $x_1$", "cv (2)", "others (1)"} <= {*texts(picture)}
     assert picture == map_svg(of)
+
+
+def test_pictures_show_names_with_dollars_as_they_are_and_powers_as_powers() -> None:
+    one = characteristics_of(measured_signatures(["cv/resnet50"], "inference")[1][0])
+    named = replace(one, name="my own $x_1$")
+    assert "my own $x_1$" in texts(categories_svg([named]))
+    shown = texts(costs_svg([named]))
+    assert "my own $x_1$" in shown and not any("mathdefault" in text for text in shown)
 
 
 def test_where_points_are_crowded_the_one_that_stands_for_its_group_has_its_name() -> None:

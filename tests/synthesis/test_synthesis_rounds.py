@@ -220,7 +220,7 @@ def test_a_round_gains_little_if_two_differ_as_much_by_chance(
     ("has_shares", "gains", "least_rounds", "scopes"),
     [
         (True, "", 2, ""),
-        (False, "", 2, "SEEN NEAR SEEN NEAR"),  # in between one chooses freely again
+        (False, "", 2, "SEEN NEAR"),
         (False, "SEEN", 2, "SEEN SEEN SEEN SEEN SEEN"),
         (False, "NEAR", 2, "SEEN NEAR SEEN NEAR SEEN"),
         (True, "", 7, "SEEN NEAR SEEN NEAR SEEN"),

@@ -109,6 +109,7 @@ def _with(optimizer, **more):
     return {"model": _net(), "args": torch.randn(3, 6), "optimizer": optimizer, **more}
 
 def pair(): return _with(Pair)
+def head_alone(): return _with(lambda parameters: torch.optim.AdamW([*parameters][-2:]))
 def lion(): return _with(Lion)
 def several(): return _with(_several)
 def lbfgs(): return _with(_lbfgs)
@@ -410,3 +411,21 @@ def test_an_optimizer_that_was_made_with_the_model_steps_its_parameters_without_
 )
 def test_torchs_own_optimizers_are_known_by_what_they_run(optimizer: Any, name: str) -> None:
     assert name_of(optimizer([torch.nn.Parameter(torch.ones(2))])) == name
+
+
+def test_the_group_with_most_parameters_says_what_an_optimizer_runs() -> None:
+    weights, biases = ([torch.nn.Parameter(torch.ones(2)) for _ in range(n)] for n in (3, 1))
+    groups = [{"params": weights, "weight_decay": 1e-4}, {"params": biases}]
+    assert name_of(torch.optim.SGD(groups, lr=0.1, momentum=0.9)) == "sgd_momentum"
+
+
+def test_an_optimizer_of_that_name_that_the_model_brings_stays(models: Path) -> None:
+    """It may step some parameters only."""
+    built = build(f"{models}:head_alone", mode="training")
+    assert make_step(built).optimizer_name == "adamw"
+    step = make_step(build(f"{models}:head_alone", mode="training"), optimizer="adamw")
+    assert step.optimizer is not None
+    (group,) = step.optimizer.only_optimizer.param_groups
+    assert len(group["params"]) == 2
+    other = make_step(build(f"{models}:head_alone", mode="training"), optimizer="sgd")
+    assert other.optimizer is not None and type(other.optimizer.only_optimizer) is torch.optim.SGD

@@ -57,7 +57,7 @@ def test_inputs_may_be_bare_tensors_or_keywords(models: str) -> None:
 def test_an_optimizer_may_be_a_function(models: str) -> None:
     step = make_step(build(f"{models}:own_optimizer", mode="training"))
     step(0)
-    assert step.optimizer_name == "custom"
+    assert step.optimizer_name == "sgd"
 
 
 def test_overrides_are_parsed(models: str) -> None:
