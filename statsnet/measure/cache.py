@@ -39,12 +39,11 @@ class CacheContents:
 
 
 class MeasurementCache:
-    """Plain data by key, kept for later runs, if it is `enabled`. An entry counts as absent if it is damaged, or older
-    than `fresh_since_ns` (nanoseconds since the epoch)."""
+    """Plain data by key, kept for later runs. An entry counts as absent if it is damaged, or older than
+    `fresh_since_ns` (nanoseconds since the epoch)."""
 
-    def __init__(self, folder: Path | None = None, *, enabled: bool = True, fresh_since_ns: int | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, fresh_since_ns: int | None = None) -> None:
         self.folder = folder or cache_dir()
-        self.enabled = enabled
         self.fresh_since_ns = fresh_since_ns
 
     @property
@@ -60,8 +59,6 @@ class MeasurementCache:
 
     def get(self, key: str, kind: type[T]) -> T | None:
         """The value of this type."""
-        if not self.enabled:
-            return None
         try:
             entry = json.loads(self._path(key).read_text(encoding="utf-8"))
             is_fresh = entry["put_ns"] >= (self.fresh_since_ns or 0)
@@ -71,8 +68,6 @@ class MeasurementCache:
 
     def put(self, key: str, value: Any) -> None:
         """Keep a value. If the cache cannot be written, the next run is only slower."""
-        if not self.enabled:
-            return
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

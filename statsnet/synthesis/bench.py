@@ -110,7 +110,7 @@ class BenchSetup:
     def measure_ahead(self, wanted: Iterable[Kept[Any]]) -> None:
         """Let all places of the pool measure what the cache lacks of these, so that `remember` finds it. What fails is
         not kept: it is tried once more by whoever needs it, who knows what to do then."""
-        if self.pool is None or not self.cache.enabled:
+        if self.pool is None:
             return
         cached = ((each, self.cache.get(each.key, each.kind)) for each in wanted)
         missing = [each for each, value in cached if value is None or not each.is_usable(value)]

@@ -45,7 +45,7 @@ def test_what_is_there_is_not_made_again(folder: Path) -> None:
         50.0,
         folder,
         ways=("subset", "histogram", "random"),
-        cache=MeasurementCache(enabled=False),
+        cache=MeasurementCache(folder / "cache"),
         report=said.append,
     )
     assert [c.way for c in held] == [PROXY, "subset", "histogram", "random"]

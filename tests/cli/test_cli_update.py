@@ -17,7 +17,6 @@ from statsnet.devices.device_record import save_record
 from statsnet.devices.make_proxy import MakeOptions, TargetDevice
 from statsnet.devices.update_proxy import changed_mix
 from statsnet.errors import UsageError
-from statsnet.measure.cache import MeasurementCache
 from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.member_key import key_file, keyed
@@ -129,7 +128,7 @@ def test_what_can_not_be_updated(
 
 
 def device(there: Path, notes: list[str]) -> TargetDevice:
-    options = MakeOptions(profiles=there / "db", note=notes.append, cache=MeasurementCache(enabled=False))
+    options = MakeOptions(profiles=there / "db", note=notes.append)
     environment = {"device": "cpu", "device_name": "Z80", "threads": 1}
     return TargetDevice(options=options, db=ProfilesDB(there / "db"), environment=environment, recorded=None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,9 +119,10 @@ def candidate(kind: str, optimizer: str | None = None, **config: Any) -> Candida
 
 
 def bench_setup(cache: MeasurementCache | None = None, **changes: Any) -> BenchSetup:
+    """With a cache that keeps nothing, if none is given: its folder cannot be made."""
     fields: dict[str, Any] = {
         "environment": {"device": "cpu", "device_name": "Z80"}, "mode": "inference", "dtype": "float32",
-        "device": "cpu", "cache": cache or MeasurementCache(enabled=False),
+        "device": "cpu", "cache": cache or MeasurementCache(Path(os.devnull)),
     }  # fmt: skip
     return BenchSetup(**{**fields, **changes})
 
