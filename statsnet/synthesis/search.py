@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statsnet.deadline import Deadline
@@ -17,7 +17,6 @@ from statsnet.errors import MeasurementError, UsageError
 from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.chosen_network import build_and_measure
 from statsnet.synthesis.confirming import last_line
@@ -26,7 +25,7 @@ from statsnet.synthesis.expected_time import NETWORKS, SEARCH, SOLVING, Pace
 from statsnet.synthesis.next_network import NextNetwork
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest, for_design, prepare
 from statsnet.synthesis.search_identity import SearchIdentity
-from statsnet.synthesis.study import Claim, Heartbeat, Study, Tried
+from statsnet.synthesis.study import Claim, DesignTrial, Heartbeat, Study
 from statsnet.synthesis.study_storage import StudyStorage
 from statsnet.synthesis.synthesize import finish
 from statsnet.synthesis.trials import Knowledge
@@ -35,24 +34,6 @@ FINAL_ROUNDS = 4
 """Small changes to the best network, once the search is over."""
 
 IN_BUDGET = 1.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesignTrial:
-    """One tried design. `error` is the fit's measured objective, `share` the part of `budget_s` that was asked for.
-    `budget_s` is the budget of that day, because members' times depend on the machine's speed."""
-
-    number: int
-    design: Design
-    share: float
-    error: float
-    step_latency_s: float
-    budget_s: float
-
-    def to_dict(self, *, is_private: bool) -> dict[str, Any]:
-        """With few digits of its error if members are private: it is against exact figures of theirs."""
-        told = rounded(self.error, PRIVATE_DIGITS) if is_private else self.error
-        return asdict(self) | {"error": told}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +157,7 @@ class Worker:
 
     def result(self, usual: Problem) -> SearchResult:
         """The proxy of the best design. `usual` is the problem of the usual one."""
-        tried = [_design_trial(t) for t in self._study.tried()]
+        tried = self._study.tried()
         fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * t.budget_s] or tried
         chosen = min(fitting, key=lambda t: t.error)
         if others := len(tried) - self._study.tried_here:
@@ -259,15 +240,3 @@ class ProblemPool:
         if known is None:
             return finish(problem)
         return finish(problem, effort=replace(effort, rounds=min(FINAL_ROUNDS, effort.rounds)), known=known)
-
-
-def _design_trial(tried: Tried) -> DesignTrial:
-    error, step_latency_s = tried.values
-    return DesignTrial(
-        number=tried.number,
-        design=tried.design,
-        share=tried.share,
-        error=error,
-        step_latency_s=step_latency_s,
-        budget_s=tried.budget_s,
-    )

@@ -12,12 +12,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from statsnet.deadline import Clock
 from statsnet.errors import UsageError
 from statsnet.progress import silent
+from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.synthesis.design_space import design_of, is_design, may_be_usual, propose, set_usual
 from statsnet.synthesis.problem import Design
 from statsnet.synthesis.search_identity import SearchIdentity
@@ -62,14 +63,21 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """A finished trial."""
+class DesignTrial:
+    """One tried design. `error` is the fit's measured objective, `share` the part of `budget_s` that was asked for.
+    `budget_s` is the budget of that day, because members' times depend on the machine's speed."""
 
     number: int
     design: Design
     share: float
-    values: tuple[float, ...]
+    error: float
+    step_latency_s: float
     budget_s: float
+
+    def to_dict(self, *, is_private: bool) -> dict[str, Any]:
+        """With few digits of its error if members are private: it is against exact figures of theirs."""
+        told = rounded(self.error, PRIVATE_DIGITS) if is_private else self.error
+        return asdict(self) | {"error": told}
 
 
 class Study:
@@ -252,18 +260,21 @@ class Study:
     def wait(self) -> None:
         self._sleep(self._heart.look_s)
 
-    def tried(self) -> list[Tried]:
+    def tried(self) -> list[DesignTrial]:
         """All that are finished, in their order."""
         return self._patience.call(lambda: [self._tried(t) for t in self._trials() if _is_finished(t)])
 
-    def _tried(self, trial: Any) -> Tried:
+    def _tried(self, trial: Any) -> DesignTrial:
         """Raises StatsNetError for a trial that no search writes."""
         values, budget_s = tuple(trial.values), trial.user_attrs.get(_BUDGET_S)
         times = [v for v in (*values, budget_s) if isinstance(v, int | float) and 0 <= v < math.inf]
         if len(values) != 2 or len(times) != 3 or not is_design(trial.params):
             raise self._where.errors.error(f"its trial {trial.number} is damaged")
         design, share = design_of(trial.params, self._seed)
-        return Tried(number=trial.number, design=design, share=share, values=values, budget_s=budget_s)
+        error, step_s = values
+        return DesignTrial(
+            number=trial.number, design=design, share=share, error=error, step_latency_s=step_s, budget_s=budget_s
+        )
 
     def _trials(self) -> list[Any]:
         return list(self._study.get_trials(deepcopy=False))

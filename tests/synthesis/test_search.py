@@ -13,7 +13,8 @@ from statsnet.errors import MeasurementError, UsageError
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis import search as searching
 from statsnet.synthesis.problem import Design, ProxyRequest
-from statsnet.synthesis.search import DesignTrial, SearchLimits, SearchResult, front_of, search
+from statsnet.synthesis.search import SearchLimits, SearchResult, front_of, search
+from statsnet.synthesis.study import DesignTrial
 from statsnet.synthesis.study_storage import OwnJournal
 
 pytest.importorskip("optuna")
