@@ -172,10 +172,10 @@ def _shares_of_runs(target: Target, rule: Rule) -> dict[tuple[str, str], float]:
         for cluster, holds in zip(clusters, rule([(c.op, c.category) for c in clusters]), strict=True):
             time_s = motif.count_per_s * (cluster.time_per_call_s or 0.0)
             timed.append(((cluster.member, cluster.category), time_s, holds))
-    return _means_over_time(timed)
+    return means_over_time(timed)
 
 
-def _means_over_time(timed: Iterable[tuple[Any, float, float]]) -> dict[Any, float]:
+def means_over_time(timed: Iterable[tuple[Any, float, float]]) -> dict[Any, float]:
     """From (key, seconds, share) the mean share of each key, weighted by the seconds."""
     total_s: dict[Any, float] = defaultdict(float)
     shared_s: dict[Any, float] = defaultdict(float)
@@ -188,8 +188,8 @@ def _means_over_time(timed: Iterable[tuple[Any, float, float]]) -> dict[Any, flo
 def groups_of(part: BlockPart) -> tuple[OperatorGroup, ...]:
     """The operators of a block's part."""
     forward = [row for row in part.operators if row.phase == "forward"]
-    fused_shares = _means_over_time((row.category, row.time_s, row.fused) for row in forward)
-    joined_shares = _means_over_time((row.category, row.time_s, row.joined) for row in forward)
+    fused_shares = means_over_time((row.category, row.time_s, row.fused) for row in forward)
+    joined_shares = means_over_time((row.category, row.time_s, row.joined) for row in forward)
     return tuple(
         OperatorGroup(
             category=row.category,

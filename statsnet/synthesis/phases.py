@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from statsnet.proxy.towers import Tower
 from statsnet.signatures.target import Target
-from statsnet.synthesis.loads import OperatorGroup
+from statsnet.synthesis.loads import OperatorGroup, means_over_time
 
 
 def with_phases(
@@ -37,10 +37,5 @@ def with_phases(
 def _backward_shares(target: Target) -> dict[str, float]:
     """Kernel class -> the backward pass's share of its time; that of optimizers does not count. None of a target that
     is no training step: its proxies have no such pass."""
-    time: dict[str, float] = defaultdict(float)
-    backward: dict[str, float] = defaultdict(float)
-    for cluster in target.clusters if target.mode == "training" else ():
-        if cluster.phase != "optimizer" and cluster.time_share > 0:
-            time[cluster.kernel_class] += cluster.time_share
-            backward[cluster.kernel_class] += cluster.time_share * (cluster.phase == "backward")
-    return {name: backward[name] / share for name, share in time.items()}
+    clusters = [c for c in target.clusters if c.phase != "optimizer"] if target.mode == "training" else []
+    return means_over_time((c.kernel_class, c.time_share, c.phase == "backward") for c in clusters)

@@ -11,6 +11,7 @@ from statsnet.proxy.towers import Tower, has_side_input
 from statsnet.signatures.documents import TowerPurpose
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockPart, MeasuredOperators
+from statsnet.synthesis.loads import means_over_time
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 
 SHOWN_SHARE = 0.1
@@ -109,13 +110,9 @@ def keep_dtypes(target: Target, measurement: NetworkMeasurement, towers: Sequenc
 
 def _lowered_shares(target: Target) -> dict[str, float]:
     """Kernel class -> the share of its time that is spent on numbers of lower precision under autocast."""
-    time: dict[str, float] = defaultdict(float)
-    lowered: dict[str, float] = defaultdict(float)
-    for cluster in target.clusters:
-        if cluster.autocast_share is not None and cluster.time_share:
-            time[cluster.kernel_class] += cluster.time_share
-            lowered[cluster.kernel_class] += cluster.time_share * cluster.autocast_share
-    return {name: lowered[name] / share for name, share in time.items()}
+    return means_over_time(
+        (c.kernel_class, c.time_share, c.autocast_share) for c in target.clusters if c.autocast_share is not None
+    )
 
 
 def _handed(tower: Tower, parts: Sequence[BlockPart]) -> Iterator[MeasuredOperators]:
