@@ -226,8 +226,7 @@ def _rows(
     rows = []
     for key in dict.fromkeys(key for table in tables for key in table):
         per_round = [table[key] for table in tables if key in table]
-        unit = per_round[0].unit
-        is_share = unit.startswith("share")
+        is_share = per_round[0].is_share
         # In a round that did not see a class, its share is 0.
         pad = [0.0] * (len(tables) - len(per_round)) if is_share else []
         wanted = _known([row.target for row in per_round], pad)
@@ -239,11 +238,11 @@ def _rows(
             CharacteristicAgain(
                 group=key[0],
                 name=key[1],
-                unit=unit,
+                unit=per_round[0].unit,
                 recorded=(recorded or {}).get(key),
                 target=target,
                 achieved=reached,
-                error=_difference(target, reached, is_share=is_share),
+                error=replace(per_round[0], target=target, achieved=reached).missed_by,
                 noise=_spread(wanted, is_share=is_share) if len(wanted) > 1 else None,
             )
         )
@@ -256,15 +255,6 @@ def _known(values: Sequence[float | None], pad: Sequence[float]) -> list[float]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
-
-
-def _difference(target: float | None, achieved: float | None, *, is_share: bool) -> float | None:
-    """For shares, their difference; for all else, relative to the target."""
-    if target is None or achieved is None:
-        return None
-    if is_share:
-        return achieved - target
-    return achieved / target - 1 if target else None
 
 
 def _spread(values: Sequence[float], *, is_share: bool) -> float | None:
