@@ -30,10 +30,11 @@ from statsnet.cli import app
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure import several_processes
 from statsnet.measure.device_lock import SWITCH
+from statsnet.measure.network_file import digest
 from statsnet.measure.process import MeasuringProcess
 from statsnet.measure.task import Context
 from statsnet.progress import Report
-from statsnet.proxy.spec import sha256_of, source_of, write_folder
+from statsnet.proxy.spec import source_of, write_folder
 from statsnet.recordings import reading
 from statsnet.recordings.imported import Imported
 from statsnet.signatures import packed
@@ -286,5 +287,5 @@ def _proxy() -> dict[str, bytes]:
     fit: Fit = validate(json.loads(seeds.fits()[0]), "statsnet.fit")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "proxy")
-        write_folder(spec, replace(fit, spec=spec.id, network_sha256=sha256_of(source_of(spec))), folder)
+        write_folder(spec, replace(fit, spec=spec.id, network_sha256=digest(source_of(spec))), folder)
         return {file.name: file.read_bytes() for file in folder.iterdir()}

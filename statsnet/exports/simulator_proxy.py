@@ -14,8 +14,9 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.exports.lowering import lowered
 from statsnet.exports.manifest import Layer, Manifest, ManifestMember
 from statsnet.exports.scaled_layers import scaled_layer
+from statsnet.measure.network_file import digest
 from statsnet.proxy.private_fit import without_fingerprints, without_sizes
-from statsnet.proxy.spec import level_of, pinned, sha256_of, source_of, spec_member
+from statsnet.proxy.spec import level_of, pinned, source_of, spec_member
 from statsnet.signatures.conversion import plain, typed
 from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, SpecBlock, SpecTower
 from statsnet.signatures.mix import Mix
@@ -143,7 +144,7 @@ def _fit(spec: ProxySpec, whole: Manifest, scaled: Manifest) -> Fit:
     latencies = [m.latency_s for m in whole.members if m.latency_s]
     return Fit(
         spec=spec.id,
-        network_sha256=sha256_of(source_of(spec)),
+        network_sha256=digest(source_of(spec)),
         environment=spec.reference_environment,
         characteristics=tuple(
             Characteristic(name=name, group="rate", unit=unit, target=asked, achieved=predicted)

@@ -49,7 +49,7 @@ def _line(error: Exception, file: str) -> int | None:
 
 
 def digest(source: str) -> str:
-    """A name for a network by its source."""
+    """A name for a network by its source, as `Fit.network_sha256` holds it."""
     return hashlib.sha256(source.encode()).hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from statsnet.blocks.base import with_tuples
 from statsnet.errors import FileFormatError
+from statsnet.measure.network_file import digest
 from statsnet.proxy.collective_places import collective_configs
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
@@ -85,7 +85,7 @@ class Proxy:
         assert spec.budget_s is not None
         fit = Fit(
             spec=spec.id,
-            network_sha256=sha256_of(source_of(spec)),
+            network_sha256=digest(source_of(spec)),
             environment=spec.reference_environment,
             characteristics=(*characteristics(self.target, self.achieved), *self.communication),
             summary=FitSummary(
@@ -248,12 +248,7 @@ def texts_of(spec: ProxySpec, fit: Fit) -> dict[str, str]:
 def rewrite(folder: Path) -> None:
     """Bring a proxy's files up to what this version makes of its spec.json and fit.json. Nothing is measured."""
     spec, fit = load_spec(folder / "spec.json"), load_fit(folder / "fit.json")
-    fit = replace(fit, network_sha256=sha256_of(source_of(spec)))
+    fit = replace(fit, network_sha256=digest(source_of(spec)))
     save(folder / "fit.json", fit)
     for name, text in texts_of(spec, fit).items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def sha256_of(text: str) -> str:
-    """As `Fit.network_sha256` holds it."""
-    return hashlib.sha256(text.encode()).hexdigest()
