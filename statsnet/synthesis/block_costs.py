@@ -17,7 +17,7 @@ from statsnet.proxy.towers import Placed, Tower, follows_itself, parameter_count
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.corrections import Sums, corrected, corrections_of, sums_of, usual_pace
+from statsnet.synthesis.corrections import Sums, corrected, corrections_of, pace_of_times, sums_of
 from statsnet.synthesis.disturbances import OPERATORS_DIFFER
 from statsnet.synthesis.loads import (
     OperatorGroup,
@@ -187,7 +187,7 @@ class BlockCosts:
             if not follows_itself(first):
                 alone_s = sum(g.time_s for g in self._groups_alone(first.identity))
                 times_s.append((alone_s, parts[0].operator_time_s))
-        return usual_pace(times_s)
+        return pace_of_times(times_s)
 
     def at_pace(self, pace: float) -> BlockCosts:
         """With the times in measured networks, if blocks usually take so many times as long there as was assumed."""

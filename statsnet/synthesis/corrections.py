@@ -58,7 +58,7 @@ def _correction(group: OperatorGroup, corrections: Sequence[Mapping[str, float]]
     return next((known[name] for known in corrections for name in names if name in known), 1.0)
 
 
-def usual_pace(times_s: Iterable[tuple[float, float]]) -> float:
+def pace_of_times(times_s: Iterable[tuple[float, float]]) -> float:
     """From the seconds of blocks alone and in place: the median of their ratio over the time alone."""
     both = ((alone_s, there_s) for alone_s, there_s in times_s if alone_s > 0 and there_s > 0)
     ratios = sorted((there_s / alone_s, alone_s) for alone_s, there_s in both)
