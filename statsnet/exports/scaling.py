@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -239,5 +239,4 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
         *([f"{plural(len(minus), 'layer')} {count} negatively ({', '.join(minus)}): take what a simulator counts "
            "there from the sum; without this, start-ups of small layers would count too much"] if minus else []),
     )  # fmt: skip
-    return Manifest(title=manifest.title, unit=manifest.unit, layer_mode="scaled", reference=manifest.reference,
-                    members=manifest.members, layers=tuple(layers), not_preserved=words, left_out=left_out)  # fmt: skip
+    return replace(manifest, layer_mode="scaled", layers=tuple(layers), not_preserved=words, left_out=left_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from statsnet.devices.operator_work import work_of
@@ -65,8 +66,7 @@ def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterat
             kept = {d: t for d, t in row.time_s.items() if d not in wrong}
             if not kept:
                 continue
-            yield TableRow(source=row.source, operator=row.operator, dtype=row.dtype, dims=row.dims,
-                           variant=row.variant, direction=row.direction, time_s=kept)  # fmt: skip
+            yield replace(row, time_s=kept)
         else:
             yield row
     for device, count in fast.items():
