@@ -59,7 +59,8 @@ def profile_workload(
     MeasurementError if measuring does.
     """
     overrides = plain_arguments(workload, arguments or {})
-    from statsnet.workloads.arguments import dtype_name, optimizer_name, whole_number
+    from statsnet.workloads.arguments import optimizer_name, whole_number
+    from statsnet.workloads.dtypes import dtype_name
 
     device, dtype = str(device), None if dtype is None else dtype_name(dtype)
     batch = None if batch is None else whole_number(batch, "batch")

@@ -1,5 +1,4 @@
-"""Arguments of the Python interface as other libraries give them: numpy's numbers, torch's dtypes, classes of
-optimizers."""
+"""Arguments of the Python interface as other libraries give them: numpy's numbers, classes of optimizers."""
 
 from __future__ import annotations
 
@@ -18,11 +17,6 @@ def whole_number(value: Any, name: str) -> int:
     if number <= 0:
         raise UsageError(f"{value!r} is no value for {name}", cause="a positive whole number is expected")
     return number
-
-
-def dtype_name(dtype: Any) -> str:
-    """Of a `torch.dtype`, or a name."""
-    return str(dtype).removeprefix("torch.")
 
 
 def optimizer_name(optimizer: Any) -> str:

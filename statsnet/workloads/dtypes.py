@@ -100,6 +100,6 @@ def _elements(tensor: torch.Tensor) -> int:
     return sum(part.numel() for part in parts_of(tensor))
 
 
-def dtype_name(dtype: torch.dtype) -> str:
-    """Its name in torch, without the prefix."""
+def dtype_name(dtype: torch.dtype | str) -> str:
+    """Its name in torch, without the prefix; of a name, too."""
     return str(dtype).removeprefix("torch.")
