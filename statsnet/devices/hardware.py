@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MB = 2**20
@@ -41,10 +42,10 @@ _CHIPS = {
 
 def chip_of(device: str) -> Chip:
     """The chip with the longest name that begins `device`'s; UNKNOWN if there is none."""
-    names = [name for name in _CHIPS if device == name or device.startswith(f"{name}-")]
-    if not names:
+    name = _longest_name(device, _CHIPS)
+    if name is None:
         return UNKNOWN
-    cores, cache = _CHIPS[max(names, key=len)]
+    cores, cache = _CHIPS[name]
     return Chip(cores, cache * MB)
 
 
@@ -58,5 +59,10 @@ _FLOAT32 = {
 
 def float32_of(device: str) -> float | None:
     """FLOP/s of float32 by the data sheet; None if it is not in the list."""
-    names = [name for name in _FLOAT32 if device == name or device.startswith(f"{name}-")]
-    return _FLOAT32[max(names, key=len)] * 1e12 if names else None
+    name = _longest_name(device, _FLOAT32)
+    return _FLOAT32[name] * 1e12 if name else None
+
+
+def _longest_name(device: str, names: Iterable[str]) -> str | None:
+    """The longest of the names that begin `device`'s."""
+    return max((name for name in names if f"{device}-".startswith(f"{name}-")), key=len, default=None)
