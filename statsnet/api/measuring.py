@@ -201,8 +201,7 @@ def run(
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting
 
-    note = open_proxy(folder, trust=trust).note
-    warn([note] if note else [])
+    warn(open_proxy(folder, trust=trust).notes)
     require_device(device)
     wanted = RunOptions(
         device=device,

@@ -63,8 +63,7 @@ def explain(
         min_time_s=min_time_s,
         models=tuple(map(parse_model, models)),
     )
-    note = open_proxy(proxy, trust=trust).note
-    output.print_notes([note] if note else [])
+    output.print_notes(open_proxy(proxy, trust=trust).notes)
     require_device(device)
     output.print_notes(unchanging(wanted.settings, measuring_environment(device)["threads"]))
     with output.progress() as show:

@@ -159,7 +159,7 @@ def _run_one(proxy: str, wanted: RunOptions, json_path: str | None, trace_path: 
     opened = open_proxy(proxy, trust=wanted.trust)
     fit = None if wanted.trust else opened.fit()
     stands_for = opened.spec if opened.is_generated else None  # who changes network.py has another proxy
-    output.print_notes([opened.note] if opened.note else [])
+    output.print_notes(opened.notes)
     if stands_for and stands_for.simulation is not None:
         output.print_notes([OF_SIMULATORS])
         stands_for = None
@@ -183,7 +183,7 @@ def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None) ->
     opened = open_proxy(proxy, trust=wanted.trust)
     check_inference(opened.spec.mode)
     check_library()
-    output.print_notes([opened.note] if opened.note else [])
+    output.print_notes(opened.notes)
     require_device(wanted.device)
     with output.progress() as show:
         result = run_scenario(proxy, wanted, report=show)

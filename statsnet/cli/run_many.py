@@ -72,7 +72,7 @@ class _Run:
 def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, json_path: str | None) -> None:
     """Time each proxy on one node of each kind, and compare. What fails is named, and loses nothing else."""
     opened = dict(zip(_labels(proxies), (open_proxy(name, trust=wanted.trust) for name in proxies), strict=True))
-    output.print_notes(each.note for each in opened.values() if each.note)
+    output.print_notes(note for each in opened.values() for note in each.notes)
     if any(each.spec.simulation is not None for each in opened.values() if each.is_generated):
         output.print_notes([OF_SIMULATORS])
     if any(each.spec.collectives for each in opened.values() if each.is_generated):

@@ -147,7 +147,7 @@ def _validate(proxy: str, wanted: ValidateOptions, engine: str, environment: str
     from statsnet.workloads.settings import unchanging
 
     opened = open_proxy(proxy, trust=wanted.trust)
-    output.print_notes([opened.note] if opened.note else [])
+    output.print_notes(opened.notes)
     if engine == fleet.LOCAL:
         require_device(wanted.device)
         output.print_notes(unchanging(wanted.settings, measuring_environment(wanted.device)["threads"]))

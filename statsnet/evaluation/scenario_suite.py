@@ -194,7 +194,7 @@ def _rates(asking: Sequence[Asking], options: SuiteScenarioOptions) -> tuple[flo
 
 
 def _notes(proxy: ProxyFolder, absent: Sequence[SpecMember]) -> list[str]:
-    said = [proxy.note] if proxy.note else []
+    said = [*proxy.notes]
     if absent:
         share, names = sum(member.weight for member in absent), ", ".join(member.name for member in absent)
         said.append(f"{share:.0%} of the suite is left out, since these models are not at hand: {names}")

@@ -89,7 +89,7 @@ def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> 
         for setting in options.settings:
             member.require_to_follow(setting)
     members, unchecked = check_own_models(members, proxy.spec, options.device, report=report)
-    notes = [*([proxy.note] if proxy.note else []), *replay_notes(members), *unchecked]
+    notes = [*proxy.notes, *replay_notes(members), *unchecked]
     fit, fidelity, moved = None, None, None
     if options.fit or not options.settings:
         result, fit, fit_notes = _measure_fit(proxy, members, options, report)

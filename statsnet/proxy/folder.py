@@ -36,6 +36,10 @@ class ProxyFolder:
     network_folder: Path
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        return (self.note,) if self.note else ()
+
+    @property
     def network_sha256(self) -> str:
         """Of the network that is run."""
         return digest(self.source)
