@@ -5,7 +5,6 @@ each of them warns and waits for that program's end."""
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -153,16 +152,13 @@ def synthesize(
     PATIENCE.restart()
     deadline = Deadline.after(within_s, LOCKS.clock)
     notes: list[str] = []
-    request = ProxyRequest(
-        mix_text=asked.mix, title=asked.name, notes=asked.notes, budget_s=asked.budget_s, compression=asked.compression,
-        seed=seed,
-    )  # fmt: skip
+    request = ProxyRequest.of(asked, seed)
     wanted = make_proxy.MakeOptions(
         mode=asked.mode,
         device=device,
         dtype=dtype,
         profiles=None if profiles is None else Path(profiles),
-        cache=MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
+        cache=MeasurementCache.of_run(fresh=fresh),
         counters=counters,
         note=notes.append,
         effort=EFFORTS[effort],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,14 +178,7 @@ def synthesize(
 
     json_option.check_not_within(json_path, path)
     notes: list[str] = []
-    request = ProxyRequest(
-        mix_text=mix,
-        title=asked.name,
-        notes=asked.notes,
-        seed=seed,
-        budget_s=asked.budget_s,
-        compression=asked.compression,
-    )
+    request = ProxyRequest.of(asked, seed)
     limits = SearchLimits(trials=trials, time_limit_s=time_limit)
     with (
         output.told_if_it_fails(notes),
@@ -199,7 +191,7 @@ def synthesize(
             device=device,
             dtype=dtype,
             profiles=Path(profiles) if profiles else None,
-            cache=MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
+            cache=MeasurementCache.of_run(fresh=fresh),
             counters=counters if pool is None else "off",
             note=notes.append,
             effort=EFFORTS[effort],

@@ -46,6 +46,11 @@ class MeasurementCache:
         self.folder = folder or cache_dir()
         self.fresh_since_ns = fresh_since_ns
 
+    @classmethod
+    def of_run(cls, *, fresh: bool) -> MeasurementCache:
+        """The user's. If `fresh`, what was measured before this run does not count."""
+        return cls(fresh_since_ns=time.time_ns() if fresh else None)
+
     @property
     def ignores_older(self) -> bool:
         """Whether measurements of earlier runs do not count."""

@@ -11,6 +11,7 @@ from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, target_of_mix
+from statsnet.synthesis.asked import Asked
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.budget import budget_of, usual_budget_of
@@ -52,6 +53,13 @@ class ProxyRequest:
     budget_s: float | None = None
     compression: float | None = None
     seed: int = 0
+
+    @classmethod
+    def of(cls, asked: Asked, seed: int) -> ProxyRequest:
+        return cls(
+            mix_text=asked.mix, title=asked.name, notes=asked.notes, budget_s=asked.budget_s,
+            compression=asked.compression, seed=seed,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
