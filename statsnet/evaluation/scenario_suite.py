@@ -14,11 +14,11 @@ from statsnet.evaluation.own_models import OwnModel, example, targets_of
 from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, check_rate, check_server_options
 from statsnet.evaluation.scenarios import (
     MIN_TIME_S,
-    SAMPLES_PER_QUERY,
     Asking,
     check_inference,
     environment_of,
     query_job,
+    samples_per_query,
 )
 from statsnet.evaluation.suite import SuiteMember, check_own_models, require_measured, suite_of
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
@@ -144,7 +144,7 @@ def _measured(
         min_time_s=options.min_time_s,
         min_queries=options.min_queries,
         percentile=RESULT_PERCENTILE[scenario],
-        samples_per_query=SAMPLES_PER_QUERY if scenario == "multi-stream" else 1,
+        samples_per_query=samples_per_query(scenario),
     )
     settings = [BASELINE, *options.settings]
     asking = {each.name: [Asking(job_of=job_of, report=report) for job_of in sides] for each in settings}

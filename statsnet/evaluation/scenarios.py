@@ -35,8 +35,6 @@ from statsnet.units import format_duration
 from statsnet.workloads.settings import BASELINE, Setting, with_threads
 
 MIN_TIME_S = 60.0
-SAMPLES_PER_QUERY = 8
-"""In the multi-stream scenario, as in MLPerf."""
 
 BOUND_STEPS = 5
 """Where no bound is given, it is so many times the step, to two digits."""
@@ -83,8 +81,13 @@ class ScenarioOptions:
             min_queries=self.min_queries or (queries_needed(share) if is_search else 1),
             percentile=share,
             latency_bound_s=self.latency_bound_s,
-            samples_per_query=SAMPLES_PER_QUERY if self.scenario == "multi-stream" else 1,
+            samples_per_query=samples_per_query(self.scenario),
         )
+
+
+def samples_per_query(scenario: ScenarioName) -> int:
+    """As in MLPerf."""
+    return 8 if scenario == "multi-stream" else 1
 
 
 def check_inference(mode: Mode) -> None:
