@@ -246,12 +246,14 @@ def _still(processes: Sequence[Timing]) -> str | None:
 def _of_most(within: Sequence[TwoSpeeds | Drift | None]) -> TwoSpeeds | None:
     """The two speeds of the processes, if at least half of them have two."""
     found = [each for each in within if isinstance(each, TwoSpeeds)]
-    if not found or len(found) * 2 < len(within):
-        return None
+    return _mean(found) if found and len(found) * 2 >= len(within) else None
+
+
+def _mean(twos: Sequence[TwoSpeeds]) -> TwoSpeeds:
     return TwoSpeeds(
-        fast_s=geometric_mean([two.fast_s for two in found]),
-        slow_s=geometric_mean([two.slow_s for two in found]),
-        slow_share=fmean(two.slow_share for two in found),
+        fast_s=geometric_mean([two.fast_s for two in twos]),
+        slow_s=geometric_mean([two.slow_s for two in twos]),
+        slow_share=fmean(two.slow_share for two in twos),
     )
 
 
@@ -261,9 +263,8 @@ def _notes_within(within: Sequence[TwoSpeeds | Drift | None]) -> list[Note]:
 
     notes = []
     if twos := [found for found in within if isinstance(found, TwoSpeeds)]:
-        fast_s, slow_s = geometric_mean([two.fast_s for two in twos]), geometric_mean([two.slow_s for two in twos])
-        share = fmean(two.slow_share for two in twos)
-        text = f"{format_duration(fast_s)} and {format_duration(slow_s)} ({share:.0%} of steps)"
+        mean = _mean(twos)
+        text = f"{format_duration(mean.fast_s)} and {format_duration(mean.slow_s)} ({mean.slow_share:.0%} of steps)"
         notes.append(Note("runs at two speeds", f"the steps run at two speeds{of(len(twos))}: {text}"))
     if drifts := [found for found in within if isinstance(found, Drift)]:
         change = geometric_mean([1 + each.change for each in drifts]) - 1
