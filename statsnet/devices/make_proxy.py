@@ -210,7 +210,7 @@ def search_proxy(
     *,
     storage: StudyStorage,
     limits: SearchLimits,
-    study: str | None = None,
+    study: str | None,
 ) -> SearchResult:
     """Make a proxy with a search over designs. Raises as `synthesize` and `search` do."""
     mix, bench = open_bench(request.mix_text, options)

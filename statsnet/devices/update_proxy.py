@@ -29,9 +29,9 @@ _OF_A_MIX = re.compile(r"[^,:]+:[\d.e-]+(,[^,:]+:[\d.e-]+)*")
 _OF_A_FILE = re.compile(r"\bsignature-[0-9a-f]{8}\b")
 
 
-def update_proxy(spec: ProxySpec, change: MixChange, device: TargetDevice, budget_s: float | None = None) -> Proxy:
-    """The proxy for the changed mix, with the seed, the notes and (by default) the budget of the old one. What the
-    cache holds is not measured again.
+def update_proxy(spec: ProxySpec, change: MixChange, device: TargetDevice, budget_s: float | None) -> Proxy:
+    """The proxy for the changed mix, with the seed, the notes and, if none is given, the budget of the old one. What
+    the cache holds is not measured again.
 
     Raises UsageError as `changed_mix` does, else as `make_proxy.synthesize`.
     """

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from statsnet.environment import differences
 from statsnet.errors import MeasurementError, lacks_memory
 from statsnet.evaluation.run_proxy import common_environment, proxy_job
-from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, suite_result
+from statsnet.evaluation.suite import SuiteMember, suite_result
 from statsnet.measure.engine import Pool
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
 from statsnet.measure.task import to_json
 from statsnet.measure.timing_tasks import Limits
-from statsnet.progress import Report, silent
+from statsnet.progress import Report
 from statsnet.proxy.folder import ProxyFolder
 from statsnet.signatures.intervals import (
     Interval,
@@ -53,11 +53,11 @@ def measure_fidelity(
     *,
     rounds: Rounds,
     device: str,
-    limits: Limits = NO_LIMITS,
-    log: RoundsLog | None = None,
-    pool: Pool | None = None,
-    report: Report = silent,
-    tell: Callable[[str], object] = silent,
+    limits: Limits,
+    log: RoundsLog,
+    pool: Pool | None,
+    report: Report,
+    tell: Callable[[str], object],
 ) -> tuple[Result, Fidelity]:
     """The suite's result at the baseline, and the factors of suite and proxy under every setting.
 
@@ -68,8 +68,8 @@ def measure_fidelity(
 
     Raises UsageError for a setting that a replayed member cannot follow, MeasurementError if no setting is left.
     """
-    measured = _Measured(log or RoundsLog(), members, subjects_of(proxy, members, device, limits), settings)
-    log, subjects = measured.log, measured.subjects
+    subjects = subjects_of(proxy, members, device, limits)
+    measured = _Measured(log, members, subjects, settings)
     for subject, setting in ((s, e) for s in subjects for e in settings):
         subject.job(setting)  # raises before any work if a replay cannot follow the setting
     measure_until_known(

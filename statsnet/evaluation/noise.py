@@ -9,7 +9,7 @@ from statsnet.measure.idle_memory import IdleMemory
 from statsnet.measure.process import run
 from statsnet.measure.task import Context, Task
 from statsnet.measure.timing import measure, precision
-from statsnet.progress import Report, silent
+from statsnet.progress import Report
 from statsnet.signatures.intervals import process_median_s
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing
@@ -63,7 +63,7 @@ class TimeOperator(Task[Timed]):
         return Timed(timing=timing, page_s=idle_memory.page_s())
 
 
-def noise_now(time_s: float, *, report: Report = silent) -> Noise:
+def noise_now(time_s: float, *, report: Report) -> Noise:
     """Raises MeasurementError if the process fails."""
     timed = run(TimeOperator(time_s=time_s), Control(label="the machine's noise"), report=report)
     timing = timed.timing

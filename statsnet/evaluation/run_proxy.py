@@ -83,8 +83,8 @@ class TimeProxy(Errand[tuple[TimedStep, ...]]):
 def proxy_job(
     proxy: ProxyFolder,
     *,
-    device: str = "cpu",
-    setting: Setting = BASELINE,
+    device: str,
+    setting: Setting,
     limits: Limits = STEP_LIMITS,
     label: str = "the proxy",
 ) -> Job[TimedStep]:

@@ -179,7 +179,7 @@ def _trials(asking: Asking, options: ScenarioOptions) -> tuple[ScenarioRules, li
     ]
 
 
-def instances_and_threads(cores: int, threads: int | None = None) -> list[tuple[int, int | None]]:
+def instances_and_threads(cores: int, threads: int | None) -> list[tuple[int, int | None]]:
     """Offline, how many instances of how many threads are tried: one of one thread, and all that fill the cores with
     powers of two; with `threads` given, ever more instances of so many. On one core it is as torch has it."""
     if threads is not None:

@@ -69,9 +69,7 @@ class SuiteMember:
         """Steps in one second of the mix, in its reference environment."""
         return self.weight / self.latency_s_reference
 
-    def profile_job(
-        self, spec: ProxySpec, device: str, *, min_time_s: float | None = None
-    ) -> Job[Profile] | Job[Replayed]:
+    def profile_job(self, spec: ProxySpec, device: str, *, min_time_s: float | None) -> Job[Profile] | Job[Replayed]:
         """The job that measures its operators."""
         control = Control(label=self.name, timeout_s=JOB_LIMIT_S)
         if self.target is None:

@@ -52,7 +52,7 @@ def _has_values(spec: ProxySpec) -> bool:
     return any(KINDS[block.kind].has_values(with_tuples(block.config)) for block in blocks)
 
 
-def manifest_of_file(path: Path, *, reference: Reference = ROOFLINE, clock: Clock | None = None) -> Manifest:
+def manifest_of_file(path: Path, *, reference: Reference, clock: Clock | None) -> Manifest:
     """One step of a signature in a file. Raises FileFormatError for a damaged one, else as `manifest_of_signature`."""
     signature = load_signature(path)
     return manifest_of_signature(signature, signature.name or "signature", reference=reference, clock=clock)

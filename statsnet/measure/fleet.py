@@ -132,7 +132,7 @@ def pool_of(
     environment: str | None = None,
     *,
     note: Callable[[str], None],
-    report: Report = silent,
+    report: Report,
 ) -> Pool:
     """The places of one environment (as `of_one_kind`) and one speed, by the network with this source. `note` is told
     of each that is left out. Raises as both functions do."""

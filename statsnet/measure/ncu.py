@@ -18,11 +18,11 @@ from typing import Any
 
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import FileFormatError, MeasurementError, StatsNetError
-from statsnet.measure.control import DEFAULT, Control
+from statsnet.measure.control import Control
 from statsnet.measure.ncu_csv import METRICS, CountedKernels, read_table
 from statsnet.measure.process import run
 from statsnet.measure.task import CountableTask, UnderNcu
-from statsnet.progress import Progress, Report, silent
+from statsnet.progress import Progress, Report
 from statsnet.signatures.gpu import COUNTERS, CounterName, Reason
 
 RANGE = "statsnet_step"
@@ -98,7 +98,7 @@ def command(ncu: str, counters: Sequence[CounterName], log: str) -> list[str]:
     ]  # fmt: skip
 
 
-def under_ncu(task: CountableTask[Any], control: Control = DEFAULT, *, report: Report = silent) -> CountedKernels:
+def under_ncu(task: CountableTask[Any], control: Control, *, report: Report) -> CountedKernels:
     """The kernels of the task, counted in a process under ncu. Raises NotCounted if ncu is missing, not allowed, or
     fails."""
     ncu = find_ncu()

@@ -126,9 +126,7 @@ class RoundsLog:
         began = round(time.time())
         self._keep(subject, settings, map(_logged, side_by_side(_jobs(subject, settings))), began)
 
-    def measure_on(
-        self, pool: Pool, groups: Sequence[tuple[Subject, Sequence[Setting]]], report: Report = silent
-    ) -> None:
+    def measure_on(self, pool: Pool, groups: Sequence[tuple[Subject, Sequence[Setting]]], report: Report) -> None:
         """One more group of each of these subjects, on the places of a pool. If one fails, the others are logged
         before its error is raised."""
         began, failed = round(time.time()), list[MeasurementError]()

@@ -45,7 +45,7 @@ class CountedSteps:
     notes: tuple[str, ...] = ()
 
 
-def count_steps(built: BuiltWorkload, step: Step, processes: int = 1) -> CountedSteps:
+def count_steps(built: BuiltWorkload, step: Step, processes: int) -> CountedSteps:
     """Count a step of each representative input, or the average of those that differ, as a device's would be."""
     with _masks_kept() as kept:
         found = _count_steps(built, step, processes)

@@ -37,9 +37,7 @@ class Launch:
     weight: float = 1.0
 
 
-def activity_of(
-    traces: Sequence[StepTrace], weights: Sequence[float], power: Power | None = None
-) -> GpuActivity | None:
+def activity_of(traces: Sequence[StepTrace], weights: Sequence[float], power: Power | None) -> GpuActivity | None:
     """GPU activity of an average step, from one profiled step of each trace. The traces' calls must know their
     clusters. None if no kernel ran on a GPU, or if the kernels of some trace are not known."""
     if not all(trace.on_device for trace in traces):

@@ -54,7 +54,7 @@ def profiled_signature(
     counters: str,
     *,
     control: Control = DEFAULT,
-    report: Report = silent,
+    report: Report,
     processes: int = 1,
 ) -> tuple[Signature, tuple[str, ...]]:
     """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters,

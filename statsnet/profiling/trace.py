@@ -63,7 +63,7 @@ def trace_step(
     *,
     device: str = "cpu",
     warmup: int = 3,
-    repeats: int = 5,
+    repeats: int,
     min_time_s: float = 0.0,
     phases: Callable[[Callable[[str], None] | None], None] | None = None,
     on_progress: Callable[[str, float], None] | None = None,

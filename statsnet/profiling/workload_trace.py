@@ -93,7 +93,7 @@ def trace_workload(
     repeats: int,
     min_time_s: float,
     between: Callable[[], object],
-    may_vary: bool = True,
+    may_vary: bool,
 ) -> WorkloadTrace:
     """Trace every representative input, each for its part of the time, under the context's setting. Unless steps
     `may_vary`, it is known that they are alike, and nobody looks.
@@ -222,7 +222,7 @@ class _Tracer:
         self._step.renewal.start_again()
         return again if again.period == lap.period else lap
 
-    def _lap(self, steps: tuple[int, ...], before: list[Any], look_s: float = 0.0, step_s: float = 0.0) -> Lap | None:
+    def _lap(self, steps: tuple[int, ...], before: list[Any], look_s: float, step_s: float = 0.0) -> Lap | None:
         """How steps differ from one another, if something tells that the model may count them, or `look_s` are enough
         to see many steps of `step_s`. Not on a GPU: a state that runs past its end would end the process there."""
         counts = self._step.renewal.changes_state or has_own_optimizer(self._step)

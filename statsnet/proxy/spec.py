@@ -192,9 +192,7 @@ def level_of(signatures: Sequence[Signature]) -> Level | None:
     return finest(private) if private else None
 
 
-def spec_member(
-    name: str, weight: float, latency_s: float, signature: Signature, keyed_id: str | None = None
-) -> SpecMember:
+def spec_member(name: str, weight: float, latency_s: float, signature: Signature, keyed_id: str | None) -> SpecMember:
     """What pins a member. Of one that does not ship with StatsNet, its keyed id alone says what it is."""
     if signature.workload is None:
         return SpecMember(

@@ -98,7 +98,7 @@ def environment_line(environment: Mapping[str, Any]) -> str:
 SHOWN_FROM_S = 0.5
 
 
-def stages_table(spent_s: Mapping[str, float], total_s: float, waited_s: float = 0.0) -> Table:
+def stages_table(spent_s: Mapping[str, float], total_s: float, waited_s: float) -> Table:
     """Each stage that took any time, in order; of the whole, `waited_s` was spent on waiting for a quiet machine."""
     rows = [*spent_s.items(), ("everything else", total_s - sum(spent_s.values()))]
     shown = [(name, time_s) for name, time_s in rows if time_s >= SHOWN_FROM_S]

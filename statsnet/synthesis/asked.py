@@ -51,7 +51,7 @@ def asked_of(
     )
 
 
-def check_recorded(is_recorded: bool, *, dtype: str | None, searching: bool = False, fresh: bool = False) -> None:
+def check_recorded(is_recorded: bool, *, dtype: str | None, searching: bool = False, fresh: bool) -> None:
     """Raises UsageError for what can only be asked of a device that is here, or only of one that tables recorded."""
     if dtype is not None and not is_recorded:
         raise UsageError(

@@ -106,7 +106,7 @@ def measure_on_pool(
     processes: int,
     keep: Callable[[dict[str, BlockMeasurement]], None],
     *,
-    report: Report = silent,
+    report: Report,
 ) -> dict[str, StatsNetError]:
     """`fastest_measurements` of parts of the candidates, on the places of a pool. `keep` is given each part's as soon
     as it is there. Returns the faults: a part that could not be measured at all has one. Raises the last one if there

@@ -71,7 +71,7 @@ def local_search(
     max_distinct: int,
     radius: int | None = None,
     tried: Sequence[np.ndarray] = (),
-    seed: int = 0,
+    seed: int,
     jumps: int = JUMPS,
 ) -> Solution:
     """The best counts that were not tried, after so many jumps. With `radius`, for programs that are only right near

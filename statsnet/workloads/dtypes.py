@@ -15,7 +15,7 @@ MIXED = "mixed"
 """The dtype of a model whose parameters and buffers have several floating dtypes."""
 
 
-def model_dtypes(model: torch.nn.Module, inputs: Iterable[torch.Tensor] = ()) -> dict[torch.dtype, int]:
+def model_dtypes(model: torch.nn.Module, inputs: Iterable[torch.Tensor]) -> dict[torch.dtype, int]:
     """The floating dtypes of the parameters and buffers, by number of elements, the most common first.
 
     A complex dtype counts as that of its real parts. `inputs` decide for a model without floating parameters.

@@ -41,7 +41,7 @@ class Cell:
         self._cell.cell_contents = value
 
 
-def outside_places(model: torch.nn.Module, others: Iterable[Any] = ()) -> list[Place]:
+def outside_places(model: torch.nn.Module, others: Iterable[Any]) -> list[Place]:
     """Where the code of a model's modules, of the functions that they hold, and of `others` (a loss) keeps values."""
     search = _Search()
     for module in model.modules():

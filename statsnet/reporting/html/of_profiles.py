@@ -35,7 +35,7 @@ def counted_section(title: str, counted: Sequence[NamedSignature]) -> Section:
     return Section(title=title, pictures=[_work(counted), _memory(counted)], tables=[])
 
 
-def mix_section(title: str, mix: Mix, mode: str, command: str = "") -> Section:
+def mix_section(title: str, mix: Mix, mode: str, command: str) -> Section:
     """What a mix asks for: its members, their shares, and what they do."""
     members = [member for member in mix.members if member.measurement is not None]
     named = [NamedSignature(name=member.name, signature=member.signature) for member in members]

@@ -16,7 +16,7 @@ from statsnet.units import format_duration
 
 
 def proxy_section(
-    name: str, spec: ProxySpec, fit: Fit | None, search: SearchRecord | None = None, command: str = ""
+    name: str, spec: ProxySpec, fit: Fit | None, search: SearchRecord | None, command: str = ""
 ) -> Section:
     pictures: list[Picture | None] = [towers_picture(spec, fit), proxy_timeline(spec, fit), _members(spec)]
     if fit is not None:

@@ -49,7 +49,7 @@ def result_section(name: str, result: Result, command: str = "") -> Section:
     return Section(title=title, pictures=pictures, tables=tables, command=command, is_open=True)
 
 
-def comparison_section(found: Standings, command: str = "") -> Section:
+def comparison_section(found: Standings, command: str) -> Section:
     """Several results of one subject or more: factors against the baseline."""
     rows = [row for row in found.rows if row.factor is not None]
     lines = [(row.name, times(row.factor.value), bounds(row.factor), row.verdict) for row in rows if row.factor]

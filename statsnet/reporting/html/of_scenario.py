@@ -31,7 +31,7 @@ def scenario_section(name: str, result: ScenarioResult, command: str = "") -> Se
     return Section(title=title, pictures=pictures, tables=scenario_report(result), command=command, is_open=True)
 
 
-def scenario_comparison_section(found: ScenarioStandings, command: str = "") -> Section:
+def scenario_comparison_section(found: ScenarioStandings, command: str) -> Section:
     """Several results of one scenario against the baseline, as a table."""
     title = f"The {found.scenario} scenario compared"
     return Section(title=title, pictures=[], tables=scenario_standings_report(found), command=command, is_open=True)
