@@ -8,10 +8,8 @@ from typing import Literal
 
 from statsnet.errors import FileFormatError
 from statsnet.recordings.json_events import open_text
-from statsnet.recordings.other_tools import refuse_other_tool
+from statsnet.recordings.other_tools import LOOKED_AT, refuse_other_tool
 from statsnet.signatures.gzipped import open_unpacked, reading
-
-LOOKED_AT = 1 << 20
 
 TAR_MAGIC = 257
 """Where a tar archive says that it is one."""

@@ -12,7 +12,7 @@ from statsnet.signatures.gzipped import open_unpacked, reading
 HOW = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True)"
 
 LOOKED_AT = 1 << 20
-"""Bytes. Files say at their beginning what they are; a database lists its tables there."""
+"""Bytes, or characters. Files say at their beginning what they are; a database lists its tables there."""
 
 _KERNELS_ALONE = "it has kernels, and nothing that says what they computed"
 _RECORD = f"record the step with torch.profiler instead: {HOW}"
