@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def default_folder(asked: Asked, profiles: str | None) -> str:
     return f"proxy-{name}{'-training' if asked.mode == 'training' else ''}"
 
 
-def default_name(asked: Asked, shared: Mapping[str, str] = MappingProxyType({})) -> str:
+def default_name(asked: Asked, shared: Mapping[str, str]) -> str:
     """What the default folder is called by: the short form, or the name in a mix's file. `shared` are the names of
     signature files' members: a folder that is passed on must not say what its owner calls them."""
     from statsnet.signatures.mix_file import is_mix_file

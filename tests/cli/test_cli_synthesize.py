@@ -200,7 +200,7 @@ def test_effort_and_deadline_reach_synthesis(here: Path, profiles: str, monkeypa
 def test_the_default_folder_of_a_mix_s_file(tmp_path: Path, name: str | None, folder: str) -> None:
     path = tmp_path / "My suite.yaml"
     path.write_text(f"members: [{{domain: cv, weight: 1}}]\n{f'name: {name}' if name else ''}", encoding="utf-8")
-    assert default_name(asked_of(str(path))) == folder
+    assert default_name(asked_of(str(path)), {}) == folder
 
 
 @pytest.mark.parametrize(
