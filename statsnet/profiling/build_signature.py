@@ -62,7 +62,8 @@ def build_signature(
     Without `environment` the traces hold only counts (fake tensors), and the signature has no measurement. Afterwards
     the traces' calls know their clusters.
     """
-    weights = _normalised(shares or [1.0] * len(traces))
+    shares = shares or [1.0] * len(traces)
+    weights = [share / sum(shares) for share in shares]
     clusters, motifs = _clustered(traces, weights)
     _check_number(clusters)
     data: dict[str, Any] = {
@@ -219,10 +220,6 @@ def _measurement(
 def mixed_steps(samples: list[list[float]], weights: list[float]) -> list[float]:
     """Samples of an average step: the i-th samples of all inputs, weighted by how often each input occurs."""
     return [_weighted(row, weights) for row in zip(*samples, strict=False)]
-
-
-def _normalised(values: list[float]) -> list[float]:
-    return [v / sum(values) for v in values]
 
 
 def _weighted(values: Sequence[float], weights: list[float]) -> float:
