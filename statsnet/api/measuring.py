@@ -14,7 +14,7 @@ from statsnet.api.reading import FilePath, MixLike, mix_text
 from statsnet.deadline import Deadline
 from statsnet.environment.launch import launched_together
 from statsnet.errors import UsageError
-from statsnet.measure.at_hand import check_counters, check_together, require_device
+from statsnet.measure.at_hand import check_counters, check_together, is_recorded, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.sandbox import sandboxed, show
@@ -136,10 +136,10 @@ def synthesize(
     check_choice("effort", effort, EFFORTS)
     check_choice("counters", counters, COUNTING)
     check_positive(budget_s=budget_s, within_s=within_s)
-    is_recorded = device.startswith("recorded:")
-    check_recorded(is_recorded, dtype=dtype, fresh=fresh)
+    recorded = is_recorded(device)
+    check_recorded(recorded, dtype=dtype, fresh=fresh)
     check_counters(counters, device)
-    if not is_recorded:
+    if not recorded:
         require_device(device)
     from statsnet.devices import make_proxy
     from statsnet.measure.cache import MeasurementCache

@@ -11,7 +11,7 @@ import click
 from statsnet.cli import json_option, options, output
 from statsnet.environment import outputs
 from statsnet.errors import UsageError
-from statsnet.measure.at_hand import check_counters, require_device
+from statsnet.measure.at_hand import PREFIX, check_counters, require_device
 
 if TYPE_CHECKING:
     from statsnet.devices.tables.reading import Tables
@@ -155,7 +155,7 @@ def show(name: str, profiles: str | None) -> None:
 
     Example: statsnet device show nvidia-h100-sxm
     """
-    from statsnet.devices.recorded_bench import PREFIX, recorded_device
+    from statsnet.devices.recorded_bench import recorded_device
     from statsnet.reporting.device import device_report
     from statsnet.signatures.database import ProfilesDB
 

@@ -58,7 +58,8 @@ def reference_device(name: str, database: ProfilesDB) -> ReferenceDevice:
         return ReferenceDevice(record=ROOFLINE)
     if name == "measured":
         return ReferenceDevice(record=MEASURED)
-    from statsnet.devices.recorded_bench import PREFIX, recorded_device
+    from statsnet.devices.recorded_bench import recorded_device
+    from statsnet.measure.at_hand import PREFIX
 
     device = recorded_device(name.removeprefix(PREFIX), database)
     record = Reference(kind="recorded", device=str(device.environment.get("device_name") or "a recorded device"))

@@ -11,7 +11,7 @@ from statsnet.cli import fleet, json_option, layers, options, output, proxy_name
 from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
 from statsnet.measure import process
-from statsnet.measure.at_hand import check_counters, require_device
+from statsnet.measure.at_hand import check_counters, is_recorded, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Stages
@@ -160,7 +160,7 @@ def synthesize(
             path=path, title=asked.name, notes=asked.notes, json_path=json_path,
         )  # fmt: skip
         return
-    recorded = device.startswith("recorded:")
+    recorded = is_recorded(device)
     check_recorded(recorded, dtype=dtype, searching=searching, fresh=fresh)
     json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, recorded)])
     check_counters(counters, device)
@@ -249,7 +249,7 @@ def _check_on_fleet(engine: str, device: str, counters: str, searching: bool) ->
         what, why = "--macs", "nothing is measured for it"
     elif counters == "ncu":
         what, why = "--counters ncu", "a fleet's nodes read no counters"
-    elif device.startswith("recorded:"):
+    elif is_recorded(device):
         what, why = device, "a device that is not here is computed, not measured"
     elif searching:
         what, why = "a search", "the machines of a search share it by its storage"

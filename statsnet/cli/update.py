@@ -10,7 +10,7 @@ import click
 from statsnet.cli import json_option, options, output
 from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
-from statsnet.measure.at_hand import check_counters, require_device
+from statsnet.measure.at_hand import PREFIX, check_counters, is_recorded, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
@@ -96,7 +96,7 @@ def update(
     before = old.fit()
     is_guessed = device is None
     device = device or _made_for(old.spec, before)
-    recorded = device.startswith("recorded:")
+    recorded = is_recorded(device)
     if not recorded:
         require_device(device)
     check_counters(counters, device)
@@ -133,7 +133,7 @@ def _opened(wanted: MakeOptions, is_guessed: bool) -> TargetDevice:
     from statsnet.devices.make_proxy import TargetDevice
 
     again = "--device recorded:NAME or recorded:FILE names the record (statsnet device list)"
-    guessed = is_guessed and wanted.device.startswith("recorded:")
+    guessed = is_guessed and is_recorded(wanted.device)
     if guessed:
         output.print_notes(
             [f"the record of {wanted.device.partition(':')[2]} is taken; if it was another one: {again}"]
@@ -151,5 +151,5 @@ def _made_for(spec: ProxySpec, fit: Fit | None) -> str:
     """The device that a proxy was made for: of this kind here, or a recorded one."""
     environment = spec.reference_environment
     if fit is not None and fit.recorded is not None:
-        return f"recorded:{environment.get('device_name')}"
+        return f"{PREFIX}{environment.get('device_name')}"
     return str(environment.get("device") or "cpu")

@@ -11,10 +11,11 @@ from statsnet.deadline import NEVER, Deadline
 from statsnet.devices.counted_dtypes import USUAL, CountsInDtype, dtype_asked
 from statsnet.devices.names import canonical_name, is_known
 from statsnet.devices.other_devices import known_share, other_devices
-from statsnet.devices.recorded_bench import PREFIX, RecordedBench, RecordedDevice, is_recorded, recorded_device
+from statsnet.devices.recorded_bench import RecordedBench, RecordedDevice, recorded_device
 from statsnet.devices.table_times import TableTimes
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
+from statsnet.measure.at_hand import PREFIX, is_recorded
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.engine import Pool
 from statsnet.measure.process import measuring_environment

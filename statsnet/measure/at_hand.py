@@ -11,11 +11,18 @@ from statsnet.workloads.building import check_device
 PROCESS_BYTES = 300_000_000
 """What a process takes once it has imported torch."""
 
+PREFIX = "recorded:"
+"""Begins the name of a device that is not here."""
+
+
+def is_recorded(device: str) -> bool:
+    return device.startswith(PREFIX)
+
 
 def require_device(name: str, *, meta: bool = False) -> None:
     """Raises as `require_folder` and `check_device` do."""
     require_folder(name)
-    if name.startswith("recorded:"):
+    if is_recorded(name):
         raise UsageError(
             f"'{name}' is not a device to run on", hint="statsnet synthesize --device takes recorded devices"
         )
