@@ -135,6 +135,7 @@ def list_(profiles: str | None, json_path: str | None) -> None:
 
     Example: statsnet device list
     """
+    options.check_profiles(profiles)
     from statsnet.devices.record_folder import listed_records, recorded_folders
     from statsnet.reporting.listings import device_row, devices_report
     from statsnet.signatures.database import ProfilesDB

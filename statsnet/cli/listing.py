@@ -55,6 +55,7 @@ def _workloads(pattern: str) -> list[dict[str, Any]]:
 
 
 def _profiles(pattern: str, folder: str | None) -> list[dict[str, Any]]:
+    options.check_profiles(folder)
     from statsnet.reporting.listings import profile_row
     from statsnet.signatures.database import ProfilesDB
 

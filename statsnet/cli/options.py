@@ -40,18 +40,9 @@ class Choice(click.Choice[str]):
 mode = click.option("--mode", type=Choice(MODES), default="inference", show_default=True, help="What a step does.")
 MIX = "NAME:WEIGHT,...|FILE"
 MIX_HELP = "Domains, workloads or signature files; or a YAML file that lists them."
-
-
-def _that_is_there(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not os.path.exists(value):
-        raise UsageError(f"there is no folder '{value}'", hint="give the folder that holds the signatures")
-    return value
-
-
 profiles = click.option(
-    "--profiles", metavar="DIR", callback=_that_is_there,
-    help="Folder of signatures (default: those that come with StatsNet).",
-)  # fmt: skip
+    "--profiles", metavar="DIR", help="Folder of signatures (default: those that come with StatsNet)."
+)
 environment = click.option(
     "--environment", metavar="NAME", help="Folder of the profiles (default: the one with most of them)."
 )
@@ -133,6 +124,12 @@ models = click.option(
     help="Run this model for a member that is not registered; MEMBER is its name, or the file of its signature. Its "
     "operators are checked against the signature's. May be repeated.",
 )  # fmt: skip
+
+
+def check_profiles(folder: str | None) -> None:
+    """Raises UsageError for a folder of profiles that is not there, where a command shows all that it holds."""
+    if folder is not None and not os.path.isdir(folder):
+        raise UsageError(f"there is no folder '{folder}'", hint="give the folder that holds the signatures")
 
 
 def was_given(name: str) -> bool:

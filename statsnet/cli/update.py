@@ -85,8 +85,7 @@ def update(
             hint="-o DIR writes the new proxy elsewhere",
         )
     change.staying(old.spec.mix)  # wrong names are reported before the device is looked at
-    if profiles is not None and not Path(profiles).is_dir():
-        raise UsageError(f"there is no folder '{profiles}'", hint="give the folder that holds the signatures")
+    options.check_profiles(profiles)
     if old.spec.simulation is not None:
         raise UsageError(
             f"'{proxy}' is a proxy for simulators",

@@ -107,7 +107,7 @@ def test_a_member_is_added_and_removed_again(there: Path, capsys: pytest.Capture
         (["p", "--device", "tpu"], 2, "'tpu' is not a device"),
         (["changed"], 2, "-o DIR writes the new proxy elsewhere"),
         (["p", "-o", "db"], 1, "'db' is not a proxy folder"),
-        (["p", "--json=p/u.json"], 2, "would write into the proxy's folder"),
+        (["p", "--json=p/u.json"], 2, "would write into the folder that is made"),
         (["lost"], 2, "--remove a/customers"),
     ],
 )
