@@ -168,7 +168,7 @@ def _manifest(
         from statsnet.proxy.folder import open_proxy
 
         opened = open_proxy(path, trust=trust)
-        output.print_notes([opened.note] if opened.note else [])
+        output.print_notes(opened.notes)
         _check_simulation(opened)
         with output.progress() as report:
             return manifest_of_proxy(opened, reference=device.record, clock=device.clock, report=report)

@@ -36,8 +36,6 @@ from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.tasks import blocks_in_place
 from statsnet.units import plural
 
-PREFIX = "recorded:"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDevice:
@@ -281,10 +279,6 @@ class RecordedBench:
 
     def _estimate(self, op: str, phase: str, args: Any, outputs: Any) -> Estimate:
         return self.recorded.model.estimate(op, phase, args, outputs)
-
-
-def is_recorded(device: str) -> bool:
-    return device.startswith(PREFIX)
 
 
 def record_path(db: ProfilesDB, slug: str) -> Path:

@@ -3,7 +3,8 @@
 What is asked
     asked, common_dtype, budget, effort, expected_time
 Which blocks may stand for the mix
-    sources, chains, parts_of_layers, candidates, operator_candidates, nearest_blocks, collectives, estimate
+    sources, gradient_layouts, chains, parts_of_layers, candidates, operator_candidates, nearest_blocks,
+    collectives, estimate
 Which of them are measured
     measured_candidates, expected_costs, earlier_networks
 Where it measures, and the mix's members there

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,12 +21,12 @@ from statsnet.blocks.pointwise import with_gelu_in_one
 from statsnet.blocks.recurrent import RecurrentKind
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.operators import TensorSpec, is_tensor
+from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.shapes import shape_class
-from statsnet.signatures.strides import view_of
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster, TargetMotif
 from statsnet.synthesis.chains import chains
+from statsnet.synthesis.gradient_layouts import Gradient, cut_gradients, permuted_gradients
 from statsnet.synthesis.loads import distinct_shares
 from statsnet.synthesis.parts_of_layers import is_one_layer, is_part_of_a_layer
 from statsnet.workloads.optimizers import SETTINGS
@@ -34,9 +34,6 @@ from statsnet.workloads.optimizers import SETTINGS
 BAG = EmbeddingBagKind()
 CHAIN = ConvChainKind()
 PARAMETERS = ParametersKind()
-
-Gradient = tuple[str, tuple[int, ...]]
-"""A member, and the shape of a gradient in it."""
 
 Mask = tuple[str, tuple[int, ...]]
 """A member, and the shape of a mask in it."""
@@ -94,43 +91,80 @@ def sources(target: Target) -> list[Source]:
     return [s for s in (*_motifs(target), *_chains(target), *_parameters(target)) if s.share > 0 and s.time_s > 0]
 
 
-def _motifs(target: Target) -> list[Source]:
+def _motifs(target: Target) -> Iterator[Source]:
     by_key: dict[str, Source] = {}
-    times_in_a_block = _times_in_a_block(target)
-    cut, permuted = _cut_gradients(target), _permuted_gradients(target)
-    masks = _calls_on_booleans(target)
-    optimizers, distinct = _optimizers(target), distinct_shares(target)
-    stacking = {c.member for c in target.clusters if base_name(c.op) == "stack"}
+    reader = _MotifReader.of(target)
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
-        optimizer = optimizers[motif.member]
+        optimizer = reader.optimizers[motif.member]
         for run in _splits(clusters, in_layers=target.may_leave_torch):
-            per_call = sum(c.time_per_call_s or 0.0 for c in run)
-            gradient = motif.member, _output_shape(run[-1])
-            for kind, config in readings(run):  # type: ignore[arg-type]
-                if target.may_leave_torch:
-                    config = _as_in_graphs(kind, config, run[-1], masks)
-                elif kind == ComparisonKind.name:
-                    continue  # only other runtimes and compilers run it in one pass
-                elif target.mode == "training":
-                    config = _as_fine_tuned(config, run)
-                rules = KINDS[kind]
-                is_step = kind == RecurrentKind.name and rules.from_step(run) == config  # type: ignore[arg-type]
-                if is_step and config["cell"] == "GRU" and distinct[motif.member] >= MOSTLY_DISTINCT:
-                    continue  # a projection of queries, keys and values has the same shape
-                axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
-                concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
-                moved = None if last is None else rules.with_output_last_axis(config, last)
-                times = times_in_a_block(kind, motif)
-                used = rules.with_uses(config, times) if times >= FEWEST_USES else None
-                if used is not None and kind == LinearKind.name and motif.member in stacking:
-                    used = {**used, "stacked": True}
-                for variant, of_calls in ((config, 1), (concatenated, 1), (moved, 1), (used, times)):
-                    if variant is not None:
-                        key = json.dumps([kind, variant, optimizer], sort_keys=True)
-                        source = by_key.setdefault(key, Source(kind, variant, optimizer, of_calls * per_call, 0.0))
-                        source.share += per_call * motif.count_per_s
-    return list(by_key.values())
+            per_call_s = sum(c.time_per_call_s or 0.0 for c in run)
+            for kind, config, calls in reader.blocks(motif, run):
+                key = json.dumps([kind, config, optimizer], sort_keys=True)
+                source = by_key.setdefault(key, Source(kind, config, optimizer, calls * per_call_s, 0.0))
+                source.share += per_call_s * motif.count_per_s
+    yield from by_key.values()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MotifReader:
+    """Reads motifs as blocks, by what is known of the whole target. `cut` and `permuted` are the axes of gradients
+    (gradient_layouts.py), `masks` how often members choose by booleans of a shape, `distinct` the shares of members'
+    weights that are read once, `times_in_a_block` as its function says; `stacking` are members that stack tensors."""
+
+    target: Target
+    cut: Mapping[Gradient, int]
+    permuted: Mapping[Gradient, int]
+    masks: Mapping[Mask, float]
+    optimizers: Mapping[str, str | None]
+    distinct: Mapping[str, float]
+    times_in_a_block: Callable[[str, TargetMotif], int]
+    stacking: Collection[str]
+
+    @classmethod
+    def of(cls, target: Target) -> _MotifReader:
+        return cls(
+            target=target,
+            cut=cut_gradients(target),
+            permuted=permuted_gradients(target),
+            masks=_calls_on_booleans(target),
+            optimizers=_optimizers(target),
+            distinct=distinct_shares(target),
+            times_in_a_block=_times_in_a_block(target),
+            stacking={c.member for c in target.clusters if base_name(c.op) == "stack"},
+        )
+
+    def blocks(self, motif: TargetMotif, run: list[TargetCluster]) -> Iterator[tuple[str, Config, int]]:
+        """Kinds and configurations that stand for a motif or a part of it, and for how many calls of it."""
+        gradient = motif.member, _output_shape(run[-1])
+        axis = self.cut.get(gradient)
+        last = self.permuted.get(gradient) if _is_contiguous(run[-1]) else None
+        for kind, config in self._readings(motif, run):
+            rules = KINDS[kind]
+            yield kind, config, 1
+            if axis is not None and (concatenated := rules.with_concatenated_output(config, axis)) is not None:
+                yield kind, concatenated, 1
+            if last is not None and (moved := rules.with_output_last_axis(config, last)) is not None:
+                yield kind, moved, 1
+            times = self.times_in_a_block(kind, motif)
+            if times >= FEWEST_USES and (used := rules.with_uses(config, times)) is not None:
+                stacked = kind == LinearKind.name and motif.member in self.stacking
+                yield kind, {**used, "stacked": True} if stacked else used, times
+
+    def _readings(self, motif: TargetMotif, run: list[TargetCluster]) -> Iterator[tuple[str, Config]]:
+        for kind, config in readings(run):  # type: ignore[arg-type]
+            if self._is_projection(kind, config, motif, run):
+                continue
+            if self.target.may_leave_torch:
+                yield kind, _as_in_graphs(kind, config, run[-1], self.masks)
+            elif kind != ComparisonKind.name:  # which only other runtimes and compilers run in one pass
+                yield kind, _as_fine_tuned(config, run) if self.target.mode == "training" else config
+
+    def _is_projection(self, kind: str, config: Config, motif: TargetMotif, run: list[TargetCluster]) -> bool:
+        """Whether what is read as a step of a GRU is a projection of queries, keys and values, of the same shape: its
+        weights are read once."""
+        is_step = kind == RecurrentKind.name and KINDS[kind].from_step(run) == config  # type: ignore[arg-type]
+        return is_step and config["cell"] == "GRU" and self.distinct[motif.member] >= MOSTLY_DISTINCT
 
 
 def _chains(target: Target) -> list[Source]:
@@ -234,41 +268,6 @@ def _rows_read(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
         table = tuple(cluster.args[0]["shape"])
         rows_read[cluster.member, table] = round(len(drawn.unique()) / rows * table[0])
     return rows_read
-
-
-def _cut_gradients(target: Target) -> dict[Gradient, int]:
-    """Gradients that are slices of wider ones, as after a concatenation, and the axis along which most of their time is
-    spent on slices, counted from the back."""
-    return _most_of_axis(target, lambda first: _cut_axis(first) if first.layout == "strided" else None)
-
-
-def _permuted_gradients(target: Target) -> dict[Gradient, int]:
-    """Gradients of which another axis than the last is innermost in memory, as of a later layer that reads the output
-    transposed, and that axis."""
-    axes = {"transposed": lambda rank: rank - 2, "channels_last": lambda rank: 1}
-    return _most_of_axis(target, lambda g: axes[g.layout](len(g.shape)) if g.layout in axes else None)
-
-
-def _most_of_axis(target: Target, axis_of: Callable[[TensorSpec], int | None]) -> dict[Gradient, int]:
-    """For each gradient that has such an axis, the one that most of its time is spent with."""
-    times: dict[Gradient, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for cluster in target.clusters:
-        first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
-        if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
-            continue  # a stride of 0 is an expanded gradient, as of a sum
-        axis = axis_of(first)
-        if axis is not None:
-            times[cluster.member, first.shape][axis] += cluster.time_share
-    return {key: max(axes, key=lambda axis: (axes[axis], axis)) for key, axes in times.items()}
-
-
-def _cut_axis(tensor: TensorSpec) -> int:
-    """The innermost axis along which a strided tensor is a part of a longer one, counted from the back. How far apart
-    its rows are, and so whether a kernel runs along it in vectors, depends on that."""
-    assert tensor.strides is not None
-    view, rank = view_of(tensor.shape, tensor.strides), len(tensor.shape)
-    cut = [] if view is None else [a for a in range(rank) if view.base[view.order[a]] > tensor.shape[a]]
-    return max(cut, default=rank - 1) - rank
 
 
 def _is_contiguous(cluster: TargetCluster) -> bool:

@@ -37,8 +37,8 @@ TAKES_SPARSE = ("sgd", "adagrad")
 def name_of(optimizer: Any) -> str:
     """The name in SETTINGS under which the same operators run; else that of the class, if a library publishes it; else
     "custom", also if it is set in another way. The group with the most parameters counts."""
-    if not type(optimizer).__module__.startswith("torch.optim"):
-        return "custom"
+    if not (type(optimizer).__module__.startswith("torch.optim") and hasattr(optimizer, "param_groups")):
+        return "custom"  # a user's own, or a scheduler
     public = safe_optimizer(type(optimizer).__name__)
     set_to = max(optimizer.param_groups, key=lambda group: len(group["params"]))
     for name, (kind, settings) in SETTINGS.items():

@@ -219,19 +219,38 @@ def test_a_motif_on_whose_sizes_a_kind_fails_has_no_block(monkeypatch: pytest.Mo
     assert "linear" not in {c.kind for c in candidates(target_of(small_signature()), budget_s=0.01)}
 
 
+def called_often(layers: int, *others: Cluster, outputs: int = 24) -> list[Source]:
+    """Of 32 calls of layers of 16 inputs, with the parameters of so many layers."""
+    args = (tensor(outputs), tensor(12, 16), tensor(16, outputs))
+    product = replace(cluster("aten.addmm.default", "forward", args, 12, outputs), category="gemm", calls=32.0)
+    signature = small_signature(
+        mode="training",
+        clusters=(product, *others),
+        measurements=(measured((0.001,) * (1 + len(others)), ("k",) * (1 + len(others))),),
+        motifs=(Motif(clusters=(0,), count=32.0),),
+        memory=replace(small_signature().memory, parameter_bytes=layers * 4 * 16 * outputs),
+    )
+    return sources(target_of(signature))
+
+
+@pytest.mark.parametrize(("layers", "kinds"), [(1, {"linear", "recurrent"}), (32, {"linear"})])
+def test_a_projection_of_queries_keys_and_values_is_no_step_of_a_gru(layers: int, kinds: set[str]) -> None:
+    """Both have three times as many outputs as inputs; a GRU's weights are read in each step."""
+    assert {s.kind for s in called_often(layers, outputs=48)} == kinds
+
+
+@pytest.mark.parametrize("stacks", [False, True])
+def test_a_loop_stacks_its_results_where_the_model_stacks(stacks: bool) -> None:
+    pieces = ({"tensors": [tensor(12, 24)] * 32}, 0)
+    others = [cluster("aten.stack.default", "forward", pieces, 32, 12, 24)] if stacks else []
+    looped = [s.config for s in called_often(1, *others) if "uses" in s.config]
+    assert looped and {bool(config.get("stacked")) for config in looped} == {stacks}
+
+
 @pytest.mark.parametrize(("layers", "uses"), [(1, {32}), (32, set())])
 def test_a_layer_that_a_loop_uses_is_also_tried_as_one(layers: int, uses: set[int]) -> None:
     """32 calls with the parameters of one layer, not of 32."""
-    args = (tensor(24), tensor(12, 16), tensor(16, 24))
-    product = replace(cluster("aten.addmm.default", "forward", args, 12, 24), category="gemm", calls=32.0)
-    signature = small_signature(
-        mode="training",
-        clusters=(product,),
-        measurements=(measured((0.001,), ("k",)),),
-        motifs=(Motif(clusters=(0,), count=32.0),),
-        memory=replace(small_signature().memory, parameter_bytes=layers * 4 * 16 * 24),
-    )
-    found = [s for s in sources(target_of(signature)) if s.kind == "linear"]
+    found = [s for s in called_often(layers) if s.kind == "linear"]
     assert {s.config["uses"] for s in found if "uses" in s.config} == uses
     assert {round(s.time_s / s.config.get("uses", 1), 9) for s in found} == {round(0.001 / 32, 9)}
 

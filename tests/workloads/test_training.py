@@ -413,6 +413,11 @@ def test_torchs_own_optimizers_are_known_by_what_they_run(optimizer: Any, name: 
     assert name_of(optimizer([torch.nn.Parameter(torch.ones(2))])) == name
 
 
+def test_a_scheduler_is_no_optimizer_of_torchs() -> None:
+    inner = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+    assert name_of(torch.optim.lr_scheduler.StepLR(inner, 1)) == name_of(None) == "custom"
+
+
 def test_the_group_with_most_parameters_says_what_an_optimizer_runs() -> None:
     weights, biases = ([torch.nn.Parameter(torch.ones(2)) for _ in range(n)] for n in (3, 1))
     groups = [{"params": weights, "weight_decay": 1e-4}, {"params": biases}]

@@ -1,0 +1,48 @@
+"""Layouts that later layers give the gradients of a mix's operators."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from statsnet.signatures.operators import TensorSpec, is_tensor
+from statsnet.signatures.strides import view_of
+from statsnet.signatures.target import Target
+
+Gradient = tuple[str, tuple[int, ...]]
+"""A member, and the shape of a gradient in it."""
+
+
+def cut_gradients(target: Target) -> dict[Gradient, int]:
+    """Gradients that are slices of wider ones, as after a concatenation, and the axis along which most of their time is
+    spent on slices, counted from the back."""
+    return _most_of_axis(target, lambda first: _cut_axis(first) if first.layout == "strided" else None)
+
+
+def permuted_gradients(target: Target) -> dict[Gradient, int]:
+    """Gradients of which another axis than the last is innermost in memory, as of a later layer that reads the output
+    transposed, and that axis."""
+    axes = {"transposed": lambda rank: rank - 2, "channels_last": lambda rank: 1}
+    return _most_of_axis(target, lambda g: axes[g.layout](len(g.shape)) if g.layout in axes else None)
+
+
+def _most_of_axis(target: Target, axis_of: Callable[[TensorSpec], int | None]) -> dict[Gradient, int]:
+    """For each gradient that has such an axis, the one that most of its time is spent with."""
+    times: dict[Gradient, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for cluster in target.clusters:
+        first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
+        if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
+            continue  # a stride of 0 is an expanded gradient, as of a sum
+        axis = axis_of(first)
+        if axis is not None:
+            times[cluster.member, first.shape][axis] += cluster.time_share
+    return {key: max(axes, key=lambda axis: (axes[axis], axis)) for key, axes in times.items()}
+
+
+def _cut_axis(tensor: TensorSpec) -> int:
+    """The innermost axis along which a strided tensor is a part of a longer one, counted from the back. How far apart
+    its rows are, and so whether a kernel runs along it in vectors, depends on that."""
+    assert tensor.strides is not None
+    view, rank = view_of(tensor.shape, tensor.strides), len(tensor.shape)
+    cut = [] if view is None else [a for a in range(rank) if view.base[view.order[a]] > tensor.shape[a]]
+    return max(cut, default=rank - 1) - rank
