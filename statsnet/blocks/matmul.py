@@ -68,6 +68,6 @@ class MatMulKind(BlockKind):
         return None if batch is None else {**config, "batch": batch}
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Fewer columns: one product of all the batch keeps its depth, and so its kernel."""
+        """Fewer columns: each product keeps its depth, and so its kernel."""
         columns = divided(config["columns"], divisor)
         return None if columns is None or columns < FEWEST_COLUMNS else {**config, "columns": columns}

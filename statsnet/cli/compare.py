@@ -14,7 +14,7 @@ import click
 
 from statsnet.cli import json_option, options, output
 from statsnet.display import told_path
-from statsnet.errors import StatsNetError, UsageError, did_you_mean
+from statsnet.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from statsnet.reporting.tables import Report
@@ -126,7 +126,7 @@ def _show(shown: _Shown, form: str, json_path: str | None, words: Sequence[str])
 
 def _are_scenarios(files: Sequence[str]) -> bool:
     """Raises UsageError for signatures, and where some are results of scenarios and others are not."""
-    kinds = {name: _kind(Path(name)) for name in files}
+    kinds = {name: json_option.kind_if_known(Path(name)) for name in files}
     of_scenarios = [name for name, kind in kinds.items() if kind == "statsnet.scenario"]
     others = [name for name, kind in kinds.items() if kind == "statsnet.result"]
     if signatures := [name for name, kind in kinds.items() if kind == "statsnet.signature"]:
@@ -142,16 +142,6 @@ def _are_scenarios(files: Sequence[str]) -> bool:
             hint="compare runs in one scenario, or runs without",
         )
     return bool(of_scenarios)
-
-
-def _kind(path: Path) -> str:
-    """Empty for what is no file of StatsNet; whoever loads it says why."""
-    from statsnet.signatures.storage import kind_of
-
-    try:
-        return kind_of(path)
-    except StatsNetError:
-        return ""
 
 
 def _compare_scenarios(

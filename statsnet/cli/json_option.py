@@ -84,18 +84,23 @@ def check_replaces_none(path: str | None, kinds: Collection[str]) -> None:
     if path is None or path == output.STDOUT or not Path(path).is_file():
         return
     from statsnet.signatures.kinds import KINDS
-    from statsnet.signatures.storage import kind_of
 
-    try:
-        kind = kind_of(Path(path))
-    except StatsNetError:  # of another program, or none
-        return
-    if kind in kinds:
+    if (kind := kind_if_known(Path(path))) in kinds:
         raise UsageError(
             f"'{path}' is {KINDS[kind].title}, and would be overwritten",
             cause=f"what follows {_FLAG} is written, if it ends in {_ENDING}",
             hint=f"give {_FLAG} last and alone to print to stdout, or name another file",
         )
+
+
+def kind_if_known(path: Path) -> str:
+    """Empty for what is no file of StatsNet; whoever loads it says why."""
+    from statsnet.signatures.storage import kind_of
+
+    try:
+        return kind_of(path)
+    except StatsNetError:
+        return ""
 
 
 def _files(path: Path) -> list[Path]:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from statsnet.analysis.similarity import Similarity
-from statsnet.reporting.pictures import GREY, colour_of, figure
+from statsnet.reporting.pictures import GREY, colour_of, figure, plain_text
 
 _SIDES = (
     ((6, 0), "left", "center"),
@@ -70,14 +70,13 @@ def _write_names(made: Any, axes: Any, similarity: Similarity, order: list[int])
     for number in order:
         for offset, horizontal, vertical in _SIDES:
             name = axes.annotate(
-                similarity.names[number].rpartition("/")[2],
+                plain_text(similarity.names[number].rpartition("/")[2]),
                 similarity.places[number],
                 xytext=offset,
                 textcoords="offset points",
                 ha=horizontal,
                 va=vertical,
                 fontsize=8,
-                parse_math=False,
             )
             name.set_in_layout(False)
             box = name.get_window_extent()

@@ -40,7 +40,7 @@ def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], kernels: 
 
 def implementation(names: Iterable[str]) -> str:
     """Library implementations of one call, joined by `+`. A product of groups of rows takes another routine for a group
-    of one row; which groups there are depends on values, so that this one is no part of the name."""
+    of one row. Which groups there are depends on values, so the name leaves this routine out."""
     distinct = dict.fromkeys(names)
     return "+".join(n for n in distinct if not n.endswith(OF_ONE_ROW) or n.removesuffix(OF_ONE_ROW) not in distinct)
 

@@ -29,10 +29,10 @@ MAIN = 0.25
 else no number of such blocks would bring the class's time without much of something else."""
 
 SHORT = 4e-3
-"""Nor can blocks stand for a class if this share of the step is lacking in it in their network."""
+"""Nor can blocks stand for a class if their network lacks this share of the step in it."""
 
 SHORT_IN_ALL = 1e-2
-"""Nor for the smaller classes, the most lacking first, until no more than this share of the step is lacking in all. In
+"""Of the other classes the most lacking follow, until what is left lacks no more than this share of the step in all. In
 training there are dozens of them."""
 
 MOST_AT_ONCE, LEAST_COARSE = 1 / 2, 1e-3
@@ -97,7 +97,7 @@ def too_coarse(shares: Mapping[str, float], loads: Iterable[StepLoad], budget_s:
 def short_of(lacking: np.ndarray, keys: Sequence[tuple[str, str]]) -> dict[str, float]:
     """The kernel classes that a network has too little of, and the shares of the step that it lacks. Blocks have them,
     but bring too much else: in training, a function brings the operators of its derivative, and a layer three products.
-    `keys` are those of the program's rows, `lacking` is what these are short of. None OF_TABLES."""
+    `keys` are those of the program's rows, `lacking` is what these are short of. Classes OF_TABLES are left out."""
     of_classes = {name: float(s) for (group, name), s in zip(keys, lacking, strict=True) if group == "kernel_class"}
     may = {n: share for n, share in of_classes.items() if share > LEAST_SHARE and n.partition("|")[0] not in OF_TABLES}
     names = sorted(may, key=lambda name: (may[name], name))

@@ -163,8 +163,8 @@ class _MotifReader:
     def _is_projection(self, kind: str, config: Config, motif: TargetMotif, run: list[TargetCluster]) -> bool:
         """Whether what is read as a step of a GRU is a projection of queries, keys and values, of the same shape: its
         weights are read once."""
-        is_step = kind == RecurrentKind.name and KINDS[kind].from_step(run) == config  # type: ignore[arg-type]
-        return is_step and config["cell"] == "GRU" and self.distinct[motif.member] >= MOSTLY_DISTINCT
+        is_step = kind == RecurrentKind.name and run[0].category == "gemm" and config["cell"] == "GRU"
+        return is_step and self.distinct[motif.member] >= MOSTLY_DISTINCT
 
 
 def _chains(target: Target) -> list[Source]:

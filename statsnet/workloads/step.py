@@ -210,13 +210,24 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
         )
     wanted = optimizer or built.optimizer
     with renewal.being_built(), built.fake_mode or contextlib.nullcontext():  # some make their state here
-        chosen = Stepper(make_optimizer(wanted, parameters, sparse=built.sparse_gradients), parameters)
-        if optimizer is not None and not isinstance(built.optimizer, str):  # the model's own may step some of them only
-            own = Stepper(make_optimizer(built.optimizer, parameters, sparse=built.sparse_gradients), parameters)
-            chosen = own if name_of(own.only_optimizer) == optimizer else chosen
+        chosen = _stepper(built, wanted, parameters)
     name = wanted if isinstance(wanted, str) else name_of(chosen.only_optimizer)
     own_loss = _added_up(built.loss) if built.loss else None
     return Step(built, mode, loss=own_loss or loss, optimizer=chosen, optimizer_name=name, renewal=renewal)
+
+
+def _stepper(built: BuiltWorkload, wanted: Any, parameters: list[Any]) -> Stepper:
+    """The model's own optimizer also where one of its name is wanted: it may step some of the parameters only."""
+
+    def made(optimizer: Any) -> Stepper:
+        return Stepper(make_optimizer(optimizer, parameters, sparse=built.sparse_gradients), parameters)
+
+    if isinstance(wanted, str) and not isinstance(built.optimizer, str):
+        with contextlib.suppress(WorkloadError):  # another one may be wanted because it fails
+            own = made(built.optimizer)
+            if name_of(own.only_optimizer) == wanted:
+                return own
+    return made(wanted)
 
 
 def _added_up(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:

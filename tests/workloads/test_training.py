@@ -109,6 +109,7 @@ def _with(optimizer, **more):
     return {"model": _net(), "args": torch.randn(3, 6), "optimizer": optimizer, **more}
 
 def pair(): return _with(Pair)
+def failing(): return _with(lambda parameters: 1 / 0)
 def head_alone(): return _with(lambda parameters: torch.optim.AdamW([*parameters][-2:]))
 def lion(): return _with(Lion)
 def several(): return _with(_several)
@@ -432,5 +433,6 @@ def test_an_optimizer_of_that_name_that_the_model_brings_stays(models: Path) -> 
     assert step.optimizer is not None
     (group,) = step.optimizer.only_optimizer.param_groups
     assert len(group["params"]) == 2
+    assert make_step(build(f"{models}:failing", mode="training"), optimizer="adamw").optimizer_name == "adamw"
     other = make_step(build(f"{models}:head_alone", mode="training"), optimizer="sgd")
     assert other.optimizer is not None and type(other.optimizer.only_optimizer) is torch.optim.SGD
