@@ -26,7 +26,7 @@ SPEC_ID = "sha256:6d731b668bd3723556931300b4528a2f1341ed7e899008dd4b607ccc99eb31
 MODE = "training"
 DTYPE = torch.float32
 SEED = 0
-SIDE_INPUTS = ("side_input", "side_input_keys_values")  # operands from other branches; never stepped
+SIDE_INPUTS = ("side_input", "side_input_keys", "side_input_values")  # operands from other branches; never stepped
 KEPT = frozenset()  # places of towers that are handed DTYPE under autocast, too
 OPTIMIZERS = {
     "adagrad": lambda weights: torch.optim.Adagrad(weights, lr=1e-06),
@@ -605,23 +605,29 @@ class Attention(Block):
     projection may have written queries, keys and values of each position in a row (`packed`). Numbers of shape `mask`
     are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes these numbers of
     it first, and other runtimes look for positions that nothing may see. Several heads of queries may share one of
-    `kv_heads` heads of keys and values, which then come from another branch."""
+    `kv_heads` heads of keys and values, which then come from other branches. So do all keys and values of an
+    `unstacked` block, or what is packed is cut in three: the gradients of three inputs in one would be stacked."""
 
+    side_input_keys: Tensor | None
+    side_input_values: Tensor | None
     side_input_mask: Tensor | None
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
         contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (), boolean: bool = False,
-        packed: bool = False, kv_heads: int = 0,
+        packed: bool = False, kv_heads: int = 0, unstacked: bool = False,
     ) -> None:
-        together = queries == keys and not kv_heads
+        together = packed or (queries == keys and not kv_heads and not unstacked)
         lengths = ((heads, queries), (kv_heads or heads, keys))
         of_queries, of_keys = (pair if contiguous else pair[::-1] for pair in lengths)
-        parts = (batch, queries, 3, heads) if packed else (3 if together else 1, batch, *of_queries)
-        super().__init__(*parts, head_size)
-        self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
+        if packed:
+            super().__init__(batch, queries, *((3 * heads,) if unstacked else (3, heads)), head_size)
+        else:
+            super().__init__(*((3,) if together else ()), batch, *of_queries, head_size)
+        self.side_input_keys = None if together else side_input(batch, *of_keys, head_size)
+        self.side_input_values = None if together else side_input(batch, *of_keys, head_size)
         self.causal, self.contiguous, self.parts_axis = causal, contiguous, 2 if packed else 0
-        self.shares_heads = kv_heads > 0
+        self.shares_heads, self.unstacked = kv_heads > 0, unstacked
         seen = side_input(*mask).detach() if mask else None
         if boolean and seen is not None:
             seen = seen > -1.3  # nearly all positions; no query sees nothing
@@ -630,8 +636,11 @@ class Attention(Block):
         self.expanded_mask = expanded_mask
 
     def forward(self, x: Tensor) -> Tensor:
-        q, *rest = self.enter(x).unbind(self.parts_axis)
-        k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
+        x = self.enter(x)
+        if self.side_input_keys is not None and self.side_input_values is not None:
+            q, k, v = x, self.side_input_keys, self.side_input_values
+        else:
+            q, k, v = x.chunk(3, 2) if self.unstacked else x.unbind(self.parts_axis)
         if not self.contiguous:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         mask = self.side_input_mask
@@ -840,19 +849,24 @@ FUNCTIONS = {
 
 class Pointwise(Block):
     """Element-wise functions in sequence. Those with two operands share a side input of shape `operand`
-    (broadcast for biases and masks). If the output is concatenated with other branches, its gradient is a
-    slice of a wider one. If later layers have the axis `output_last_axis` last, it is so in the gradient's memory."""
+    (broadcast for biases and masks). A `constant` one, such as a mask, needs no gradient. If the output is concatenated
+    with other branches, its gradient is a slice of a wider one. If later layers have the axis `output_last_axis` last,
+    it is so in the gradient's memory."""
 
     maps = True
+    side_input: Tensor | None
 
     def __init__(
         self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False,
-        concatenated_axis: int = -1, output_last_axis: int = -1,
+        concatenated_axis: int = -1, output_last_axis: int = -1, constant: bool = False,
     ) -> None:
         super().__init__(*shape)
         self.functions, self.output_is_concatenated = functions, output_is_concatenated
         self.concatenated_axis, self.output_last_axis = concatenated_axis, output_last_axis
-        self.side_input = side_input(*operand) if operand else None
+        if constant:
+            self.register_buffer("side_input", side_input(*operand).detach())
+        else:
+            self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)

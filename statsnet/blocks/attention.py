@@ -20,23 +20,29 @@ class Attention(Block):
     projection may have written queries, keys and values of each position in a row (`packed`). Numbers of shape `mask`
     are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes these numbers of
     it first, and other runtimes look for positions that nothing may see. Several heads of queries may share one of
-    `kv_heads` heads of keys and values, which then come from another branch."""
+    `kv_heads` heads of keys and values, which then come from other branches. So do all keys and values of an
+    `unstacked` block, or what is packed is cut in three: the gradients of three inputs in one would be stacked."""
 
+    side_input_keys: Tensor | None
+    side_input_values: Tensor | None
     side_input_mask: Tensor | None
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False,
         contiguous: bool = False, mask: tuple = (), expanded_mask: tuple = (), boolean: bool = False,
-        packed: bool = False, kv_heads: int = 0,
+        packed: bool = False, kv_heads: int = 0, unstacked: bool = False,
     ) -> None:  # fmt: skip
-        together = queries == keys and not kv_heads
+        together = packed or (queries == keys and not kv_heads and not unstacked)
         lengths = ((heads, queries), (kv_heads or heads, keys))
         of_queries, of_keys = (pair if contiguous else pair[::-1] for pair in lengths)
-        parts = (batch, queries, 3, heads) if packed else (3 if together else 1, batch, *of_queries)
-        super().__init__(*parts, head_size)
-        self.side_input_keys_values = None if together else side_input(2, batch, *of_keys, head_size)
+        if packed:
+            super().__init__(batch, queries, *((3 * heads,) if unstacked else (3, heads)), head_size)
+        else:
+            super().__init__(*((3,) if together else ()), batch, *of_queries, head_size)
+        self.side_input_keys = None if together else side_input(batch, *of_keys, head_size)
+        self.side_input_values = None if together else side_input(batch, *of_keys, head_size)
         self.causal, self.contiguous, self.parts_axis = causal, contiguous, 2 if packed else 0
-        self.shares_heads = kv_heads > 0
+        self.shares_heads, self.unstacked = kv_heads > 0, unstacked
         seen = side_input(*mask).detach() if mask else None
         if boolean and seen is not None:
             seen = seen > -1.3  # nearly all positions; no query sees nothing
@@ -45,8 +51,11 @@ class Attention(Block):
         self.expanded_mask = expanded_mask
 
     def forward(self, x: Tensor) -> Tensor:
-        q, *rest = self.enter(x).unbind(self.parts_axis)
-        k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
+        x = self.enter(x)
+        if self.side_input_keys is not None and self.side_input_values is not None:
+            q, k, v = x, self.side_input_keys, self.side_input_values
+        else:
+            q, k, v = x.chunk(3, 2) if self.unstacked else x.unbind(self.parts_axis)
         if not self.contiguous:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         mask = self.side_input_mask
@@ -95,7 +104,7 @@ class AttentionKind(BlockKind):
 
     def steady(self, config: Config) -> bool:
         """If the block has its own keys and values, its input only changes how they are weighted."""
-        return bool(config["queries"] == config["keys"]) and "kv_heads" not in config
+        return bool(config.get("packed")) or (not config.get("unstacked") and _of_one_length(config))
 
     def flops(self, config: Config) -> float:
         return 4.0 * config["batch"] * config["heads"] * config["queries"] * config["keys"] * config["head_size"]
@@ -114,6 +123,16 @@ class AttentionKind(BlockKind):
         changes = {"heads": config["heads"] // heads * kept, changed: kept}
         smaller = _with_masks(config, batch=1, **changes)
         return None if smaller == config else smaller
+
+
+def with_gradients_apart(config: Config) -> Config:
+    """The same block, whose queries, keys and values have gradients that nothing stacks."""
+    return {**config, "unstacked": True} if _of_one_length(config) else config
+
+
+def _of_one_length(config: Config) -> bool:
+    """Whether queries, keys and values are three tensors of one shape."""
+    return config["queries"] == config["keys"] and "kv_heads" not in config
 
 
 def _is_packed(operand: Any) -> bool:

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from statsnet.signatures.documents import texts_in
 from statsnet.signatures.model import Cluster
 
-SIDE_INPUTS = ("side_input", "side_input_keys_values")
+SIDE_INPUTS = ("side_input", "side_input_keys", "side_input_values")
 """How names of operands begin that stand for another branch: parameters among them get gradients, but no optimizer
 steps them."""
 

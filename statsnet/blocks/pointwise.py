@@ -62,19 +62,24 @@ UNSTEADY = frozenset({"square", "cube", "rsqrt", "leaky_relu", "hardsigmoid", "w
 
 class Pointwise(Block):
     """Element-wise functions in sequence. Those with two operands share a side input of shape `operand`
-    (broadcast for biases and masks). If the output is concatenated with other branches, its gradient is a
-    slice of a wider one. If later layers have the axis `output_last_axis` last, it is so in the gradient's memory."""
+    (broadcast for biases and masks). A `constant` one, such as a mask, needs no gradient. If the output is concatenated
+    with other branches, its gradient is a slice of a wider one. If later layers have the axis `output_last_axis` last,
+    it is so in the gradient's memory."""
 
     maps = True
+    side_input: Tensor | None
 
     def __init__(
         self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False,
-        concatenated_axis: int = -1, output_last_axis: int = -1,
+        concatenated_axis: int = -1, output_last_axis: int = -1, constant: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(*shape)
         self.functions, self.output_is_concatenated = functions, output_is_concatenated
         self.concatenated_axis, self.output_last_axis = concatenated_axis, output_last_axis
-        self.side_input = side_input(*operand) if operand else None
+        if constant:
+            self.register_buffer("side_input", side_input(*operand).detach())
+        else:
+            self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)

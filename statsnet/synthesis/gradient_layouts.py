@@ -1,10 +1,12 @@
-"""Layouts that later layers give the gradients of a mix's operators."""
+"""Which gradients a mix's operators have, and the layouts that later layers give them."""
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.strides import view_of
 from statsnet.signatures.target import Target
@@ -24,6 +26,21 @@ def permuted_gradients(target: Target) -> dict[Gradient, int]:
     transposed, and that axis."""
     axes = {"transposed": lambda rank: rank - 2, "channels_last": lambda rank: 1}
     return _most_of_axis(target, lambda g: axes[g.layout](len(g.shape)) if g.layout in axes else None)
+
+
+def summed_gradients(target: Target) -> Mapping[Gradient, Collection[tuple[int, ...]]]:
+    """By the shape of a gradient, the shapes of operands for which it is summed: those that were broadcast and need a
+    gradient of their own. Leading axes of one element are left out."""
+    summed: dict[Gradient, set[tuple[int, ...]]] = defaultdict(set)
+    for cluster in target.clusters:
+        if cluster.phase == "backward" and base_name(cluster.op) == "sum" and is_tensor(cluster.args[0]):
+            (output,) = cluster.outputs
+            summed[cluster.member, tuple(cluster.args[0]["shape"])].add(without_leading_ones(output["shape"]))
+    return summed
+
+
+def without_leading_ones(shape: Iterable[int]) -> tuple[int, ...]:
+    return tuple(itertools.dropwhile(lambda n: n == 1, shape))
 
 
 def _most_of_axis(target: Target, axis_of: Callable[[TensorSpec], int | None]) -> dict[Gradient, int]:

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from statsnet.blocks import KINDS, Config, asked, readings, recognise
+from statsnet.blocks.attention import AttentionKind, with_gradients_apart
 from statsnet.blocks.comparison import ComparisonKind
 from statsnet.blocks.conv import has_frozen_norm
 from statsnet.blocks.conv_chain import ConvChainKind
 from statsnet.blocks.embedding import EmbeddingBagKind
 from statsnet.blocks.linear import LinearKind
 from statsnet.blocks.parameters import ParametersKind
-from statsnet.blocks.pointwise import with_gelu_in_one
+from statsnet.blocks.pointwise import PointwiseKind, with_gelu_in_one
 from statsnet.blocks.recurrent import RecurrentKind
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.signatures.categories import base_name
@@ -26,7 +27,13 @@ from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target
 from statsnet.signatures.target_cluster import TargetCluster, TargetMotif
 from statsnet.synthesis.chains import chains
-from statsnet.synthesis.gradient_layouts import Gradient, cut_gradients, permuted_gradients
+from statsnet.synthesis.gradient_layouts import (
+    Gradient,
+    cut_gradients,
+    permuted_gradients,
+    summed_gradients,
+    without_leading_ones,
+)
 from statsnet.synthesis.loads import distinct_shares
 from statsnet.synthesis.parts_of_layers import is_one_layer, is_part_of_a_layer
 from statsnet.workloads.optimizers import SETTINGS
@@ -55,7 +62,7 @@ OF_FAMILY = frozenset({
     "functions", "activation", "cell", "kernel", "kernels", "kind", "mode", "norm", "causal", "function",
     "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
     "first_transposed", "output_last_axis", "residual", "affine", "frozen", "weighted",
-    "safe", "log", "stacked",
+    "safe", "log", "stacked", "unstacked", "constant",
 })  # fmt: skip
 """Parts of a configuration that decide which kernels run, or what runtimes join, rather than their sizes."""
 
@@ -108,13 +115,15 @@ def _motifs(target: Target) -> Iterator[Source]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MotifReader:
-    """Reads motifs as blocks, by what is known of the whole target. `cut` and `permuted` are the axes of gradients
-    (gradient_layouts.py), `masks` how often members choose by booleans of a shape, `distinct` the shares of members'
-    weights that are read once, `times_in_a_block` as its function says; `stacking` are members that stack tensors."""
+    """Reads motifs as blocks, by what is known of the whole target. `cut` and `permuted` are the axes of gradients,
+    `summed` those of broadcast operands (gradient_layouts.py), `masks` how often members choose by booleans of a shape,
+    `distinct` the shares of members' weights that are read once, `times_in_a_block` as its function says; `stacking`
+    are members that stack tensors."""
 
     target: Target
     cut: Mapping[Gradient, int]
     permuted: Mapping[Gradient, int]
+    summed: Mapping[Gradient, Collection[tuple[int, ...]]]
     masks: Mapping[Mask, float]
     optimizers: Mapping[str, str | None]
     distinct: Mapping[str, float]
@@ -127,6 +136,7 @@ class _MotifReader:
             target=target,
             cut=cut_gradients(target),
             permuted=permuted_gradients(target),
+            summed=summed_gradients(target),
             masks=_calls_on_booleans(target),
             optimizers=_optimizers(target),
             distinct=distinct_shares(target),
@@ -158,7 +168,22 @@ class _MotifReader:
             if self.target.may_leave_torch:
                 yield kind, _as_in_graphs(kind, config, run[-1], self.masks)
             elif kind != ComparisonKind.name:  # which only other runtimes and compilers run in one pass
-                yield kind, _as_fine_tuned(config, run) if self.target.mode == "training" else config
+                yield kind, self._as_trained(kind, config, motif, run) if self.target.mode == "training" else config
+
+    def _as_trained(self, kind: str, config: Config, motif: TargetMotif, run: list[TargetCluster]) -> Config:
+        """A block that has the gradients that the member has, and whose batch norm is frozen where the model froze its
+        own: torch runs the same operator as in inference."""
+        if kind == AttentionKind.name and motif.member not in self.stacking:
+            return with_gradients_apart(config)
+        if kind == PointwiseKind.name and self._is_constant(config, motif.member):
+            return {**config, "constant": True}
+        holds_norm = config.get("norm") is True or config.get("kind") == "batch"
+        return {**config, "frozen": True} if holds_norm and has_frozen_norm(run) else config  # type: ignore[arg-type]
+
+    def _is_constant(self, config: Config, member: str) -> bool:
+        """Whether an operand is broadcast, and no gradient is summed for it."""
+        operand, shape = (without_leading_ones(config.get(name, ())) for name in ("operand", "shape"))
+        return bool(operand) and operand != shape and operand not in self.summed.get((member, config["shape"]), ())
 
     def _is_projection(self, kind: str, config: Config, motif: TargetMotif, run: list[TargetCluster]) -> bool:
         """Whether what is read as a step of a GRU is a projection of queries, keys and values, of the same shape: its
@@ -229,12 +254,6 @@ def _as_in_graphs(kind: str, config: Config, last: TargetCluster, masks: Mapping
     mask = last.member, config.get("expanded_mask") or config.get("mask") or ()
     is_of_booleans = kind == "attention" and masks.get(mask, 0.0) >= MOST_MASKS * last.calls_per_s > 0
     return {**config, "boolean": True} if is_of_booleans else config
-
-
-def _as_fine_tuned(config: Config, run: list[TargetCluster]) -> Config:
-    """In training, torch also runs a batch norm as in inference, if the model froze it."""
-    holds_norm = config.get("norm") is True or config.get("kind") == "batch"
-    return {**config, "frozen": True} if holds_norm and has_frozen_norm(run) else config  # type: ignore[arg-type]
 
 
 def _calls_on_booleans(target: Target) -> Mapping[Mask, float]:

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from block_configs import BAG, CONFIGS
+from block_configs import ATTENTION, BAG, CONFIGS
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.blocks import KINDS
+from statsnet.blocks.attention import with_gradients_apart
 from statsnet.blocks.base import Block, BlockKind
 from statsnet.blocks.conformance import check_block_kind
 from statsnet.blocks.pointwise import BINARY, FUNCTIONS, SQUASHING, UNSTEADY
@@ -62,6 +63,28 @@ def test_a_layer_in_a_loop_stacks_its_results_as_models_do() -> None:
     with Operators() as seen:
         stacked(x)
     assert "stack" in seen.names and "cat" not in seen.names
+
+
+@pytest.mark.parametrize(("packed", "names"), [(False, set()), (True, {"cat"})])
+def test_gradients_of_attention_are_stacked_only_where_the_model_stacks(packed: bool, names: set[str]) -> None:
+    config = {**ATTENTION, **({"packed": True} if packed else {})}
+    assert backward(KINDS["attention"], config) & {"stack", "cat"} == {"stack"}
+    assert backward(KINDS["attention"], with_gradients_apart(config)) & {"stack", "cat"} == names
+
+
+def test_a_constant_operand_has_no_gradient() -> None:
+    config = {"shape": (8, 4, 5), "functions": ("mul",), "operand": (1, 5)}
+    assert "sum" in backward(KINDS["pointwise"], config)
+    assert "sum" not in backward(KINDS["pointwise"], {**config, "constant": True})
+
+
+def backward(kind: BlockKind, config: dict[str, Any]) -> set[str]:
+    """Names of the operators that a block's backward pass runs."""
+    block = kind.build(config)
+    y = block(torch.randn(block.shape, requires_grad=True))  # type: ignore[arg-type]
+    with Operators() as seen:
+        y.backward(torch.ones_like(y))
+    return set(seen.names)
 
 
 class Operators(TorchDispatchMode):

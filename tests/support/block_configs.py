@@ -87,6 +87,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         ATTENTION, {**ATTENTION, "causal": True}, {**ATTENTION, "keys": 9}, {**ATTENTION, "contiguous": True},
         {**ATTENTION, "mask": (8, 1, 6, 6)}, {**ATTENTION, "mask": (8, 1, 6, 6), "boolean": True},
         {**ATTENTION, "packed": True}, {**ATTENTION, "heads": 6, "kv_heads": 2, "causal": True},
+        {**ATTENTION, "unstacked": True}, {**ATTENTION, "packed": True, "unstacked": True},
     ],
     "recurrent": [
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 5},
@@ -152,7 +153,8 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     "pointwise": [
         {"shape": (8, 5), "functions": (name,), **({"operand": (5,)} if name in BINARY else {})} for name in FUNCTIONS
     ]
-    + [{"shape": (8, 4, 5), "functions": ("mul", "tanh", "add"), "operand": (8, 1, 5)}],
+    + [{"shape": (8, 4, 5), "functions": ("mul", "tanh", "add"), "operand": (8, 1, 5)}]
+    + [{"shape": (8, 4, 5), "functions": ("mul",), "operand": (1, 5), "constant": True}],
     "operator": [
         {
             "operator": ("tanh", "default"), "spelling": "torch", "operands": (("own", (8, 4), (8, 1)),),

@@ -150,4 +150,4 @@ def test_a_third_process_tells_which_of_two_was_disturbed(
 def test_the_reference_network_s_source_is_known() -> None:
     """Its step is what brings stored signatures to today's pace. If another source takes as long, write its digest
     here; if not, raise WORK_VERSION as well."""
-    assert digest(reference_network("training", "float32")).startswith("a57e14ed3957ab60")
+    assert digest(reference_network("training", "float32")).startswith("1a268fc93042282a")

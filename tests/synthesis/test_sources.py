@@ -247,6 +247,35 @@ def test_a_loop_stacks_its_results_where_the_model_stacks(stacks: bool) -> None:
     assert looped and {bool(config.get("stacked")) for config in looped} == {stacks}
 
 
+@pytest.mark.parametrize(("mode", "stacks", "unstacked"), [
+    ("training", False, True), ("training", True, False), ("inference", False, False),
+])  # fmt: skip
+def test_three_inputs_of_attention_are_one_where_the_model_stacks(mode: Mode, stacks: bool, unstacked: bool) -> None:
+    heads = tensor(2, 4, 8, 16)
+    flash = cluster("aten._scaled_dot_product_flash_attention_for_cpu.default", "forward", (heads,) * 3, 2, 4, 8, 16)
+    stack = cluster("aten.stack.default", "backward", ({"tensors": [heads] * 3}, 0), 3, 2, 4, 8, 16)
+    (found,) = in_one_motif(mode, flash, *([stack] if stacks else []))
+    assert found.config.get("unstacked", False) == unstacked
+
+
+@pytest.mark.parametrize(("mode", "summed", "constant"), [
+    ("training", False, True), ("training", True, False), ("inference", False, False),
+])  # fmt: skip
+def test_what_is_broadcast_is_constant_if_no_gradient_is_summed(mode: Mode, summed: bool, constant: bool) -> None:
+    product = cluster("aten.mul.Tensor", "forward", (tensor(8, 4, 16), tensor(16)), 8, 4, 16)
+    gradient = cluster("aten.sum.dim_IntList", "backward", (tensor(8, 4, 16), [0, 1], True), 1, 1, 16)
+    (found,) = in_one_motif(mode, product, *([gradient] if summed else []))
+    assert found.config.get("constant", False) == constant
+
+
+def in_one_motif(mode: Mode, first: Cluster, *others: Cluster) -> list[Source]:
+    """Sources of the first operator."""
+    clusters = (first, *others)
+    measurements = (measured((0.001,) * len(clusters), ("k",) * len(clusters)),)
+    motifs = (Motif(clusters=(0,), count=1.0),)
+    return sources(target_of(small_signature(mode=mode, clusters=clusters, measurements=measurements, motifs=motifs)))
+
+
 @pytest.mark.parametrize(("layers", "uses"), [(1, {32}), (32, set())])
 def test_a_layer_that_a_loop_uses_is_also_tried_as_one(layers: int, uses: set[int]) -> None:
     """32 calls with the parameters of one layer, not of 32."""
