@@ -19,7 +19,7 @@ from statsnet.environment import cache_dir
 from statsnet.errors import StatsNetError
 from statsnet.signatures.canonical import write_json_atomically
 
-CACHE_VERSION = 33
+CACHE_VERSION = 34
 """Part of every key. Raise it when a measuring method changes, or what is kept of its results."""
 
 IN_KEYS = ("blocks", "profiling/costs")

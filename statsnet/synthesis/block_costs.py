@@ -17,7 +17,7 @@ from statsnet.proxy.towers import Placed, Tower, follows_itself, parameter_count
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.corrections import Sums, corrected, corrections_of, pace_of_times, sums_of
+from statsnet.synthesis.corrections import Sums, corrected, corrections_of, of_classes, pace_of_times, sums_of
 from statsnet.synthesis.disturbances import OPERATORS_DIFFER
 from statsnet.synthesis.loads import (
     OperatorGroup,
@@ -214,10 +214,14 @@ class BlockCosts:
         return replace(self, in_place={**self.in_place, **learnt}, _columns={}, _apart_s={})
 
     def learn_optimizers(self, counts: Counts, there: Iterable[OperatorGroup]) -> BlockCosts:
-        """With the times of the optimizers' operators in a step of a measured network of so many uses of blocks."""
-        loads = ((self.optimizer_loads[key], n) for key, n in counts.items() if key in self.optimizer_loads)
-        alone = tuple(g for load, n in loads for g in scaled(load.groups, float(n)))
-        stepped = (*self.stepped, sums_of([(alone, tuple(there))]))
+        """With the times of the optimizers' operators in a step of a measured network of so many uses of blocks. Of
+        blocks in other sizes, the shapes of these are not known."""
+        stepping = {key: n for key, n in counts.items() if key in self.optimizer_loads}
+        alone = tuple(g for key, n in stepping.items() for g in scaled(self.optimizer_loads[key].groups, float(n)))
+        sums = sums_of([(alone, tuple(there))])
+        if any(self.known[key].identity in self.resized for key in stepping):
+            sums = of_classes(sums, alone)
+        stepped = (*self.stepped, sums)
         return replace(self, stepped=stepped, of_optimizers=corrections_of(stepped), _columns={}, _apart_s={})
 
     def _in_place(self, towers: Sequence[Tower], blocks: Blocks) -> dict[str, tuple[OperatorGroup, ...]]:

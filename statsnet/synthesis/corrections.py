@@ -21,15 +21,29 @@ Sums = Mapping[str, tuple[float, float]]
 
 
 def sums_of(measured: Iterable[tuple[Groups, Groups]]) -> Sums:
-    """Of blocks that were measured both alone and in place."""
+    """Of blocks that were measured both alone and in place. A block in another size may have other shapes in place than
+    alone, where its times are those of its origin: only what it has in both counts."""
     alone: dict[str, float] = defaultdict(float)
     in_place: dict[str, float] = defaultdict(float)
     for pair in measured:
-        for times, groups in zip((alone, in_place), pair, strict=True):
-            for operators in groups:
-                times[operators.kernel_class] += operators.time_s
-                times[operators.kernel_shape] += operators.time_s
-    return {name: (alone_s, in_place[name]) for name, alone_s in alone.items() if name in in_place}
+        alone_s, there_s = map(_by_name, pair)
+        for name in alone_s.keys() & there_s.keys():
+            alone[name] += alone_s[name]
+            in_place[name] += there_s[name]
+    return {name: (alone[name], in_place[name]) for name in sorted(alone)}
+
+
+def of_classes(sums: Sums, groups: Iterable[OperatorGroup]) -> Sums:
+    """Those of these groups' kernel classes, without their shapes."""
+    return {name: sums[name] for name in dict.fromkeys(g.kernel_class for g in groups) if name in sums}
+
+
+def _by_name(groups: Groups) -> Mapping[str, float]:
+    times: dict[str, float] = defaultdict(float)
+    for operators in groups:
+        times[operators.kernel_class] += operators.time_s
+        times[operators.kernel_shape] += operators.time_s
+    return times
 
 
 def corrections_of(sums: Iterable[Sums]) -> dict[str, float]:

@@ -106,6 +106,24 @@ def test_a_resized_block_in_place_corrects_others() -> None:
     assert seconds(costs, linear(400)) == pytest.approx(0.0012)
 
 
+def test_a_resized_block_of_another_shape_corrects_no_shape() -> None:
+    """Alone it has its origin's shape, of which it shows nothing."""
+    small, other = part("k", 0.001, shape_class="L2"), part("k", 0.001, shape_class="L2")
+    costs = costs_of((linear(40), alone(small)), (linear(400), alone(other)))
+    costs, larger = resized(costs, linear(40), 60)
+    costs = in_place(costs, (linear(40), small), (larger, part("k", 0.003, shape_class="memory")))
+    assert seconds(costs, linear(400)) == pytest.approx(0.001)
+
+
+def test_an_optimizer_of_resized_parameters_corrects_no_shape() -> None:
+    origin, other = linear(40, "sgd"), linear(400, "sgd")
+    measured = alone(part("k", 0.001), part("add", 0.004, shape_class="L2"))
+    costs, larger = resized(costs_of((origin, measured), (other, measured)), origin, 60)
+    there = [*groups_of(part("add", 0.004, shape_class="L2")), *groups_of(part("add", 0.002, shape_class="memory"))]
+    costs = costs.learn_optimizers({origin.key: 1, larger.key: 1}, there)
+    assert seconds(costs, other) - seconds(costs, linear(400)) == pytest.approx(0.004 * 0.006 / 0.008)
+
+
 def test_corrections_are_bounded(costs: BlockCosts) -> None:
     costs = in_place(costs, (linear(4), part("k", 0.1)))
     assert seconds(costs, linear(16)) == pytest.approx(LARGEST_CORRECTION * 0.002)
