@@ -38,6 +38,9 @@ FEWEST = 2
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates, as shares of the budget. Coarse ones fill it, fine ones balance it."""
 
+LEAST_OF_OPERATOR = SIZES[-1] / 4
+"""An operator by itself may also take the share of the budget that is wanted of it, if that is no less than this."""
+
 PARTS = (2, 1, 1 / 2, 1 / 4, 1 / 10)
 """Wanted times of parameters alone, as parts of the optimizer's time. A parameter of any size costs a dozen operators,
 with the interpreter in between, so that one parameter that takes all the time is best."""
@@ -219,6 +222,8 @@ def _wanted(source: Source, share: float, room: StepRoom) -> tuple[float, ...]:
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
     usual = room.usual_sizes(source.kind, share)
+    if source.kind == "operator" and share < SIZES[-1]:  # it is there for what larger blocks cannot bring so little of
+        return (*SIZES[-FEWEST:], max(share, LEAST_OF_OPERATOR))
     return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 

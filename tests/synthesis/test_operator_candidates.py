@@ -223,6 +223,17 @@ def test_without_candidates_nothing_is_near() -> None:
     assert nearest_classes(load(mm=1.0), []) == {}
 
 
+@pytest.mark.parametrize("share", [1e-3, 5e-4])
+def test_an_operator_of_a_small_share_comes_as_small(share: float) -> None:
+    """A larger one would bring more of its class than is wanted at once."""
+    found = operator_candidates(
+        target(HALF, GEMM), {CLASSES["tanh"]: 0.5}, budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
+    source = Source("operator", next(c.config for c in found if c.scale == 1.0), None, 4e-5, share=share)
+    first = nearest_sizes(source, StepRoom(budget_s=0.02, mode="inference"), own_sizes=False)
+    assert min(c.time_s for c in first) == pytest.approx(share * 0.02, rel=0.5)
+
+
 @pytest.mark.parametrize("time_s", [2e-5, 1e-3])
 def test_an_operator_far_slower_than_its_bytes_comes_in_sizes_near_its_share(time_s: float) -> None:
     """Such as a function on transposed operands: the second takes fifty times as long as the first."""
