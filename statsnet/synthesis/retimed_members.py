@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from statsnet import workloads
 from statsnet.errors import DeviceError, MeasurementError, StatsNetError, UsageError, WorkloadError
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
-from statsnet.progress import Progress
+from statsnet.progress import Progress, silent
 from statsnet.signatures.intervals import geometric_mean
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature
@@ -71,17 +71,28 @@ class RetimedMembers:
 
         A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
         are of another speed. It changes much alike for members of one domain. So with many members only some of
-        each domain are timed, and the others' times change as theirs did. A member is left out, and a note says so, if
-        it cannot be timed, or if its model does other work than its signature says; if none can be timed, so are those
-        that would follow.
+        each domain are timed, and the others' times change as theirs did. A member that cannot be timed, or whose model
+        does other work than its signature says, keeps its signature's times, at this speed if that can be told; if none
+        can be timed, so do those that would follow. Notes say so.
         """
         named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
-        apart = {m.name: again for m in named if not at_hand(m.signature) and (again := self._pace_of(m))}
-        return {**self._timed_again(target, names), **apart}
+        timed, reasons = self._timed_again([m for m in named if at_hand(m.signature)])
+        left = [m for m in named if m.name not in timed]
+        told = {m.name: silent if at_hand(m.signature) else self.setup.note for m in left}
+        apart = {m.name: again for m in left if (again := self._pace_of(m, told[m.name]))}
+        for name, reason in reasons.items():
+            speed = ", at the speed that the reference network tells" if name in apart else ""
+            self.setup.note(f"{name} keeps the times of its signature{speed}: {reason}")
+        if others := sum(at_hand(m.signature) for m in left if m.name not in reasons and m.name not in apart):
+            self.setup.note(
+                f"the times of {plural(others, 'other member')} stay those of their signatures: they would follow "
+                "members that could not be timed"
+            )
+        return {**timed, **apart}
 
-    def _pace_of(self, member: TargetMember) -> Measurement | None:
-        """The member's own measurement at this speed; None if it was not profiled beside the reference network, or
-        while others slowed that down, which they do not do to all work by the same factor.
+    def _pace_of(self, member: TargetMember, note: Callable[[str], None]) -> Measurement | None:
+        """The member's own measurement at this speed; None, and a note, if it was not profiled beside the reference
+        network, or while others slowed that down, which they do not do to all work by the same factor.
 
         Its operators alone do not tell the speed: they take 0.9 to 1.6 times as long as in the step.
         """
@@ -90,50 +101,43 @@ class RetimedMembers:
         recorded = member.measurement
         work = reference_work(self.setup.mode, self.setup.dtype)
         if recorded.reference is None or recorded.reference.network != work:
-            self.setup.note(
+            note(
                 f"{member.name} was not profiled beside this version's reference network, so its times may be of "
                 "another speed of the machine. Profile it again with this version"
             )
             return None
         if self.speed.spoils(recorded.reference.latency_s):
             slower = self.speed.drift(recorded.reference.latency_s)
-            self.setup.note(
+            note(
                 f"{member.name} was profiled on a disturbed machine: the reference network took {slower:.1f} times as "
                 "long as now. Profile it again while nothing else runs"
             )
             return None
         return self.speed.at_this_speed(recorded, recorded.reference.latency_s)
 
-    def _timed_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
-        due = [m for m in target.members if m.name in names and at_hand(m.signature)]
+    def _timed_again(self, due: Sequence[TargetMember]) -> tuple[dict[str, Measurement], dict[str, str]]:
+        """Members at this speed; and, by name, why others that were to be timed are not."""
         steps, failed = self._time(chosen := self._chosen(due))
         factors: dict[str, float] = {}
+        reasons: dict[str, str] = {}
         for member in chosen:
             times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
             factor = median(times_s) / member.latency_s if times_s else math.nan
             if 1 / MOST_DRIFT < factor < MOST_DRIFT:
                 factors[member.name] = factor
                 continue
-            why = failed.get(member.name, "there was no time left to time it")
+            reasons[member.name] = failed.get(member.name, "there was no time left to time it")
             if times_s:
-                why = (
+                reasons[member.name] = (
                     f"its step takes {factor:.3g} times as long as when it was profiled. Either its model does other "
                     "work now, or the machine did then: profile it again"
                 )
-            self.setup.note(f"{member.name} keeps the times of its signature: {why}")
-        if not factors:
-            if others := len(due) - len(chosen):
-                self.setup.note(
-                    f"the times of {plural(others, 'other member')} stay those of their signatures: they would follow "
-                    "members that could not be timed"
-                )
-            return {}
-        timed = {m.name for m in chosen}
-        return {
+        times = {
             m.name: m.measurement.scale_times(factors.get(m.name) or _usual(m, chosen, factors))
             for m in due
-            if m.name in factors or m.name not in timed
+            if factors and m.name not in reasons
         }
+        return times, reasons
 
     def _chosen(self, due: Sequence[TargetMember]) -> list[TargetMember]:
         """Those that were timed for an earlier mix. If they have less of a domain's weight than would be timed of it

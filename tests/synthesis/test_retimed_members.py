@@ -200,6 +200,24 @@ def test_what_cannot_be_timed_keeps_its_times(
     assert outcomes == [] and said == []
 
 
+def test_what_cannot_be_timed_is_brought_to_the_pace_that_it_was_profiled_at(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: Any) -> TimedStep:
+        raise DeviceError("not enough memory")
+
+    (before,) = profile.measurements
+    beside = replace(before, reference=ReferenceTime(network=WORK, latency_s=0.02))
+    play(monkeypatch, benches, answer)
+    said: list[str] = []
+    target = target_of_mix(mix_of(replace(profile, measurements=(beside,))))
+    again = with_setup(bench, note=said.append).retime_members(target, {"m0"}, SPEED)
+    assert again["m0"].latency_s == 0.5 * before.latency_s
+    assert said == [
+        "m0 keeps the times of its signature, at the speed that the reference network tells: not enough memory"
+    ]
+
+
 @pytest.mark.parametrize("fresh", [None, 0])
 def test_what_keeps_its_stored_times_is_named(
     fresh: int | None, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
