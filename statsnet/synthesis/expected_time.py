@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 
 from statsnet.synthesis.effort import Effort
@@ -16,7 +18,8 @@ PROFILE_S = 8.0
 START_S = 3.0
 """The first process of a kind imports what it needs."""
 
-BLOCK_S = 0.05
+BLOCK_S, FEWEST_BLOCKS = 0.05, 20
+"""What a block takes in a process, and how many are measured in any case: a network of fewer stands for little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,12 @@ class Pace:
 
 FIRST_NETWORK_S = Pace().solve_s + Pace().process_s
 """To solve once, and to measure the network in one process."""
+
+
+def blocks_in_time(left_s: float, effort: Effort) -> int:
+    """How many blocks can be measured, at least a few, if this time is left for them and for a first network."""
+    each_s = (left_s - FIRST_NETWORK_S) / effort.block_processes - START_S
+    return sys.maxsize if each_s == math.inf else max(int(each_s / BLOCK_S), FEWEST_BLOCKS)
 
 
 def likely_rounds(measured: int, effort: Effort) -> float:

@@ -19,7 +19,7 @@ from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import Candidate, StepRoom, candidates
 from statsnet.synthesis.earlier_networks import usual_corrections
 from statsnet.synthesis.expected_costs import expected
-from statsnet.synthesis.expected_time import FIRST_NETWORK_S
+from statsnet.synthesis.expected_time import FIRST_NETWORK_S, blocks_in_time
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
@@ -115,7 +115,7 @@ class _Survey:
     """What has been measured for a target so far. `waves` are the candidates' keys, `tries` counts them by family, and
     `free` of them were at hand. `hangs` counts waves of which a process said nothing any more, and `why` is the last
     reason why some could not be measured. `bound` is the error that the last candidates in their order left, if the
-    last wave `has_grown` what is measured."""
+    last wave `has_grown` what is measured. `of_measured` keeps the best network of so many blocks."""
 
     target: Target
     budget_s: float
@@ -131,6 +131,7 @@ class _Survey:
     why: MeasurementError | None = None
     has_grown: bool = False
     bound: float = np.inf
+    of_measured: tuple[int, _Best] | None = None
 
     def measure_in_waves(self, left: Sequence[Candidate]) -> None:
         """Until a wave promises little, enough are measured, or the time is over."""
@@ -173,7 +174,7 @@ class _Survey:
         """The first ones; later the next ones, if the last ones were worth it. On a GPU, each size may run a kernel of
         its own, so that relatives tell little."""
         if self.has_grown:
-            before, self.bound = self.bound, self._best(self.measured).error
+            before, self.bound = self.bound, self._best_measured().error
             if self.bound > (1 - LEAST_GAIN) * before:
                 return []
         return [*left[:AT_A_TIME_IN_ORDER]]
@@ -192,14 +193,16 @@ class _Survey:
         kept = self.bench.kept(left, self.speed)
         self.free, known = len(kept), {c.key for c in kept}
         others = first_of_families([c for c in left if c.key not in known], Counter(c.family for c in kept))
-        return [*kept, *others[: math.ceil(MOST_FIRST * self.bench.setup.most_candidates)]]
+        setup = self.bench.setup
+        most = math.ceil(MOST_FIRST * setup.most_candidates)
+        return [*kept, *others[: min(most, blocks_in_time(setup.deadline.left_s, setup.effort))]]
 
     def _expected_in_the_best(self, left: Sequence[Candidate]) -> list[Candidate]:
         unmeasured = expected(left, self.measured)
         if not unmeasured:
             return []
         best = self._best([*unmeasured, *self.measured])
-        if best.error > (1 - LEAST_GAIN) * self._best(self.measured).error:
+        if best.error > (1 - LEAST_GAIN) * self._best_measured().error:
             return []
         candidate_of = {p.key: c for c, _ in unmeasured for p in (replace(c.placed, optimizer=None), c.placed)}
         use: dict[str, float] = defaultdict(float)
@@ -211,7 +214,7 @@ class _Survey:
     def measure_operators_alone(self) -> None:
         """Operators by themselves, for the kernel classes that no measured block can stand for, or that no network of
         them has enough of."""
-        best = self._best(self.measured) if self.measured else None
+        best = self._best_measured() if self.measured else None
         missing = not_served(self.target.kernel_class_shares, best.costs.loads() if best else [])
         if best and self.bench.setup.elsewhere is None:
             missing = {**short_of(best.lacking, best.rows.keys), **missing}
@@ -222,6 +225,13 @@ class _Survey:
 
     def _costs(self, measured: MeasuredBlocks) -> BlockCosts:
         return BlockCosts.of(measured, self.bench.setup.dtype, self.idle_s, self.usual)
+
+    def _best_measured(self) -> _Best:
+        """Solved once for each number of blocks: further ones are only added."""
+        number = len(self.measured)
+        if self.of_measured is None or self.of_measured[0] != number:
+            self.of_measured = number, self._best(self.measured)
+        return self.of_measured[1]
 
     def _best(self, blocks: MeasuredBlocks) -> _Best:
         """Of these blocks; rows are those that measured ones tell."""

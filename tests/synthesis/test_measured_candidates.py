@@ -31,7 +31,7 @@ from statsnet.measure.cache import MeasurementCache
 from statsnet.signatures.model import Motif
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis import measured_candidates
+from statsnet.synthesis import expected_time, measured_candidates
 from statsnet.synthesis.bench import MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.block_measurement import BlockPart
@@ -231,6 +231,14 @@ def test_operators_that_nothing_stands_for_are_an_error() -> None:
     signature = small_signature(clusters=(unknown,), motifs=(), measurements=(measured((0.008,), ("other|x",)),))
     with pytest.raises(StatsNetError, match="no block stands for any operator"):
         costs_of(target_of(signature), BUDGET_S, SteadyMachine(), STEADY)
+
+
+def test_a_deadline_makes_the_first_wave_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected_time, "FEWEST_BLOCKS", 2)
+    usual, hurried = SteadyMachine(), SteadyMachine(within_s=FIRST_NETWORK_S + 1.0)
+    for machine in (usual, hurried):
+        costs_of(layers(12), BUDGET_S, machine, STEADY)
+    assert [len(machine.waves[0]) for machine in (hurried, usual)] == [2, 4]
 
 
 @pytest.mark.parametrize(("left_s", "waves"), [(FIRST_NETWORK_S - 1, 1), (FIRST_NETWORK_S + 1, 2)])
