@@ -75,12 +75,12 @@ class ReferenceNetwork:
     def look(self) -> None:
         """Time it for LOOK_S, at least one step."""
         self.latency_s.append(median(self._quiet_machine.measure(self._window)))
+        self._looked_at = time.perf_counter()
 
     def look_now_and_then(self) -> None:
         """Time it if the last look was BETWEEN_LOOKS_S ago."""
         if time.perf_counter() - self._looked_at >= BETWEEN_LOOKS_S:
             self.look()
-            self._looked_at = time.perf_counter()
 
     def _window(self) -> list[float]:
         self._timed()  # refills the caches that others have used

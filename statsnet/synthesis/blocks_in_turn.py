@@ -63,9 +63,11 @@ class BlocksInTurn:
         profiled = partial(profile_step, run, calls, device=self.device, event_overhead_s=self._overhead_s)
         timelines: list[Timeline] = []
         looked = len(self._reference.latency_s) if self._reference else 0
+        if self._reference:
+            self._reference.look()
         for _ in range(PASSES):
             if self._reference:
-                self._reference.look()
+                self._reference.look_now_and_then()
             timelines.append(self._machine.measure(profiled))
             if agree([line.step_s for line in timelines]):
                 break
