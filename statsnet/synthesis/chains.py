@@ -42,7 +42,8 @@ def chains(target: Target) -> list[Layer]:
             row = [first] if first in taken else _row_from(first, readers)
             if len(row) > 1 and (config := chained([layer.config for layer in row])) is not None:
                 taken.update(row)
-                made.append(Layer(config, sum(layer.time_s for layer in row), sum(layer.share for layer in set(row))))
+                share = sum(layer.share for layer in dict.fromkeys(row))
+                made.append(Layer(config, sum(layer.time_s for layer in row), share))
     return made
 
 

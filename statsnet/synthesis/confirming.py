@@ -41,6 +41,7 @@ def confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, p
 
 def _confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, process_s: float) -> NetworkMeasurement:
     setup, measurement, made = problem.bench.setup, best.measurement, 0
+    earlier = measurement
     for processes in effort.confirming:
         if not setup.deadline.leaves((processes - made) * process_s):
             if not made:
@@ -54,10 +55,11 @@ def _confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, 
             of_which = "first new processes" if made else "processes that chose it"
             setup.note(f"the fit is that of the {of_which}, for later ones failed: {last_line(error)}")
             break
-        is_as_long = abs(measurement.latency_s / best.latency_s - 1.0) < CONFIRMED
-        if is_as_long and without_slowed(measurement, best.measurement).slowed_share < SLOWED:
+        earlier = _at_usual_pace(best.measurement, known.paces, measurement.paces)
+        is_as_long = abs(measurement.latency_s / earlier.latency_s - 1.0) < CONFIRMED
+        if is_as_long and without_slowed(measurement, earlier).slowed_share < SLOWED:
             break
-    kept = without_slowed(measurement, best.measurement)
+    kept = without_slowed(measurement, earlier)
     if kept.slowed_share < SLOWED:
         return measurement
     setup.note(
@@ -81,6 +83,14 @@ def measured_at_pace(
     paces = tuple(costs.pace(towers, run) for run in measurement.blocks)
     usual = usual_pace((*earlier, *paces))
     return replace(measurement.at_pace([pace / usual for pace in paces]), paces=paces)
+
+
+def _at_usual_pace(
+    measurement: NetworkMeasurement, before: Sequence[float], later: Sequence[float]
+) -> NetworkMeasurement:
+    """A round's measurement as it would be with what later processes tell of the usual pace."""
+    pace = usual_pace((*before, *later)) / usual_pace(before)
+    return measurement.at_pace([1 / pace] * len(measurement.blocks))
 
 
 def usual_pace(paces: Sequence[float]) -> float:

@@ -19,7 +19,8 @@ def without_untried(costs: BlockCosts, counts: Counts) -> tuple[BlockCosts, Coun
         if identity in costs.resized and identity not in costs.in_place:
             untried.add(identity)
             identity, _ = costs.measured_alone(identity)
-        others[measured[identity, costs.known[key].optimizer]] += count
+        if (sound := measured.get((identity, costs.known[key].optimizer))) is not None:
+            others[sound] += count
     return replace(costs, unsound=costs.unsound | untried), dict(others)
 
 

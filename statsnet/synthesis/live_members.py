@@ -126,7 +126,7 @@ class LiveMembers:
         with self.speed.network_folder() as reference:
             kept = self._profiling(member, reference, stage, again)
             if looks_again:
-                key = self.setup.key(profile_without_known=member.signature.id, again=again, repeats=_repeats(member))
+                key = self._profile_key(member, _repeats(member), again, named="profile_without_known")
                 kept = replace(kept, key=key, task=replace(self._profile_task(member, reference), known=None))
             return self.setup.remember(kept)
 
@@ -148,8 +148,8 @@ class LiveMembers:
             known=self._known(member.signature),
         )
 
-    def _profile_key(self, member: MixMember, repeats: int, again: bool) -> str:
-        measured = {"profile": member.signature.id, "profiled_s": self.setup.effort.profiled_s, "again": again}
+    def _profile_key(self, member: MixMember, repeats: int, again: bool, named: str = "profile") -> str:
+        measured = {named: member.signature.id, "profiled_s": self.setup.effort.profiled_s, "again": again}
         return self.setup.key(**measured, repeats=repeats, reference_network=self.speed.reference_id)
 
     def _signature_of(self, member: MixMember, profile: Profile) -> Signature:

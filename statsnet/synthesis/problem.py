@@ -176,7 +176,8 @@ def for_design(problem: Problem, design: Design) -> Problem:
     budget_s = (problem.asked_budget_s or problem.budget_s) * design.size
     with problem.bench.setup.stages.stage(BLOCKS, 0.0):
         costs = costs_of(problem.target, budget_s, problem.bench, problem.speed)
-    return replace(problem, design=design, costs=without_foreign(costs, problem.rows))
+    own = MatchedCharacteristics(problem.target, costs.overheads, problem.bench.setup.elsewhere)
+    return replace(problem, design=design, costs=without_foreign(costs, own))
 
 
 def with_operators(costs: BlockCosts, problem: Problem, achieved: Target) -> BlockCosts:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from statsnet.errors import MeasurementError
 from statsnet.progress import Progress
 from statsnet.signatures.documents import Round
+from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.chosen_network import build_and_measure
 from statsnet.synthesis.confirming import confirmed, last_line
 from statsnet.synthesis.effort import Effort
@@ -19,10 +20,18 @@ from statsnet.units import plural
 FROM_CACHE_S = 0.2
 
 
-def solve_in_rounds(
-    problem: Problem, *, effort: Effort | None = None, known: Knowledge | None = None
-) -> tuple[Trial, tuple[Round, ...]]:
-    """The chosen network, and an entry for each measured one. The chosen one is measured once more (`confirmed`).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solved:
+    """The chosen network, an entry for each measured one, and what is known of blocks in the end: operators by
+    themselves may have been added."""
+
+    best: Trial
+    rounds: tuple[Round, ...]
+    costs: BlockCosts
+
+
+def solve_in_rounds(problem: Problem, *, effort: Effort | None = None, known: Knowledge | None = None) -> Solved:
+    """The chosen network, measured once more (`confirmed`).
 
     Each round learns the blocks' times in place and, for the program's right-hand side, what belongs to no block, such
     as the framework time that a network has beyond its blocks'. The first rounds choose freely, later ones near the
@@ -48,7 +57,8 @@ def solve_in_rounds(
     history = tuple(t.round(number + 1, problem) for number, t in enumerate(known.trials))
     setup.stages.expect(pace.ahead(0, effort))
     with setup.stages.stage(CONFIRMING):
-        return replace(best, measurement=confirmed(best, problem, known, effort, pace.process_s)), history
+        measurement = confirmed(best, problem, known, effort, pace.process_s)
+    return Solved(best=replace(best, measurement=measurement), rounds=history, costs=known.costs)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -21,7 +21,8 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     """The proxy of a problem; networks that are already measured may be given (see `solve_in_rounds`). All its times
     are at the machine's speed while it was measured at last, so that whoever runs it next finds them."""
     bench = problem.bench
-    best, history = solve_in_rounds(problem, effort=effort, known=known)
+    solved = solve_in_rounds(problem, effort=effort, known=known)
+    best = solved.best
     measurement = bench.count_network(best.source, best.measurement)
     drift = measurement.drift
     target = problem.target.scale_times(drift)
@@ -44,7 +45,7 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     with bench.setup.stages.stage(CONFIRMING):
         together = with_collectives(spec, whole, step_s, bench, tries=bench.setup.effort.rounds)
     achieved = target_of(signature)
-    tried = least_times_s(load.scale_times(drift) for load in problem.costs.loads())
+    tried = least_times_s(load.scale_times(drift) for load in solved.costs.loads())
     return Proxy(
         spec=together.spec,
         target=target,
@@ -54,7 +55,7 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         replayed=problem.replayed,
         not_retimed=problem.not_retimed,
         slowed_share=measurement.slowed_share,
-        rounds=history,
+        rounds=solved.rounds,
         build_s=measurement.build_s,
         effort=bench.setup.effort.name,
         evidence=bench.evidence(signature),

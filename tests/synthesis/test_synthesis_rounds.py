@@ -37,9 +37,15 @@ from statsnet.synthesis.rounds import solve_in_rounds
 from statsnet.synthesis.trials import LEAST_GAIN, Knowledge, Trial, gained_little
 
 
+def in_rounds(problem: Problem, **wanted: Any) -> tuple[Trial, tuple[Round, ...]]:
+    """The chosen network and an entry for each measured one."""
+    solved = solve_in_rounds(problem, **wanted)
+    return solved.best, solved.rounds
+
+
 def test_learning_in_place_brings_the_network_nearer() -> None:
     problem = small_problem()
-    best, history = solve_in_rounds(problem, effort=THOROUGH)
+    best, history = in_rounds(problem, effort=THOROUGH)
     errors = [h.measured_error for h in history]
     assert 2 <= len(errors) <= THOROUGH.rounds
     assert min(errors) < 0.95 * errors[0]
@@ -62,7 +68,7 @@ Solved = tuple[SimulatedBench, Trial, tuple[Round, ...]]
 def solved() -> Solved:
     """A bench and what the usual rounds on it come to, for all who look at them."""
     bench = SimulatedBench()
-    return bench, *solve_in_rounds(small_problem(bench))
+    return bench, *in_rounds(small_problem(bench))
 
 
 def test_no_network_is_measured_twice_before_the_end(solved: Solved) -> None:
@@ -73,7 +79,7 @@ def test_no_network_is_measured_twice_before_the_end(solved: Solved) -> None:
 
 
 def test_the_same_measurements_give_the_same_network() -> None:
-    first, second = (solve_in_rounds(small_problem(design=Design(seed=3)))[0] for _ in range(2))
+    first, second = (in_rounds(small_problem(design=Design(seed=3)))[0] for _ in range(2))
     assert first.source == second.source
 
 
@@ -87,7 +93,7 @@ def test_what_is_known_is_passed_on_and_not_changed() -> None:
     assert (nothing.trials, problem.costs.seen()) == ((), [])
     assert len(one.trials) == 1
     assert {b.key for b in one.costs.seen()} >= one.trials[0].counts.keys()
-    best, history = solve_in_rounds(problem, effort=QUICK, known=one)
+    best, history = in_rounds(problem, effort=QUICK, known=one)
     assert history[0].measured_error == one.trials[0].error(problem.rows, BUDGET_S)
     assert best.source in bench.sources
     assert len(history) == len(bench.sources) == 2
@@ -102,7 +108,7 @@ def test_a_budget_that_nothing_fits_is_an_error_that_says_so(monkeypatch: pytest
 
     monkeypatch.setattr("statsnet.synthesis.next_network.relaxation_starts", none)
     with pytest.raises(StatsNetError, match="no network fits"):
-        solve_in_rounds(small_problem())
+        in_rounds(small_problem())
 
 
 class PickyBench(SimulatedBench):
@@ -123,7 +129,7 @@ class PickyBench(SimulatedBench):
 
 def test_blocks_that_never_ran_may_not_cost_the_proxy() -> None:
     bench = PickyBench()
-    best, history = solve_in_rounds(small_problem(bench))
+    best, history = in_rounds(small_problem(bench))
     assert best.source in bench.sources and len(history) >= 2
     assert bench.notes and all("shapes do not match" in note for note in bench.notes)
 
@@ -144,7 +150,7 @@ class FailingBench(SimulatedBench):
 @pytest.mark.parametrize("first", [1, 2])
 def test_a_later_network_that_fails_does_not_cost_the_best_before(first: int) -> None:
     bench = FailingBench(first)
-    best, history = solve_in_rounds(small_problem(bench), effort=THOROUGH)
+    best, history = in_rounds(small_problem(bench), effort=THOROUGH)
     assert len(history) == first and best.source in bench.sources
     assert any("the best one before is kept" in note for note in bench.notes)
     assert any("the fit is that of the processes that chose it" in note for note in bench.notes)
@@ -152,20 +158,20 @@ def test_a_later_network_that_fails_does_not_cost_the_best_before(first: int) ->
 
 def test_a_first_network_that_fails_says_why() -> None:
     with pytest.raises(MeasurementError, match="more memory than there is"):
-        solve_in_rounds(small_problem(FailingBench(0)))
+        in_rounds(small_problem(FailingBench(0)))
 
 
 def test_a_network_of_tried_blocks_that_does_not_run_is_an_error() -> None:
     bench = PickyBench(never=True)
     with pytest.raises(ProcessError, match="failed"):
-        solve_in_rounds(small_problem(bench))
+        in_rounds(small_problem(bench))
     assert not bench.sources and len(bench.notes) <= 1
 
 
 def reachable(bench: SimulatedBench) -> Problem:
     """A problem whose target is a network of its blocks."""
     usual = small_problem(bench)
-    wanted, _ = solve_in_rounds(usual, effort=QUICK)
+    wanted, _ = in_rounds(usual, effort=QUICK)
     bench.runs.clear()
     target = target_of(wanted.measurement.signature)
     return replace(usual, target=target, budget_s=wanted.latency_s, rows=MatchedCharacteristics(target))
@@ -174,9 +180,9 @@ def reachable(bench: SimulatedBench) -> Problem:
 def test_rounds_stop_when_a_network_is_good() -> None:
     """A thorough synthesis goes on, to find a better one."""
     problem = reachable(SimulatedBench())
-    best, history = solve_in_rounds(problem)
+    best, history = in_rounds(problem)
     assert best.is_good(problem)
-    assert len(history) < len(solve_in_rounds(problem, effort=THOROUGH)[1])
+    assert len(history) < len(in_rounds(problem, effort=THOROUGH)[1])
 
 
 def test_a_network_that_meets_all_bars_is_kept_before_one_of_a_lower_error(
@@ -200,7 +206,7 @@ def test_rounds_stop_when_one_gains_little(solved: Solved) -> None:
     assert NORMAL.least_rounds <= len(history) < THOROUGH.rounds
     errors = [r.measured_error for r in history]
     assert errors[-1] > (1 - LEAST_GAIN) * min(errors[:-1])
-    _, all_of_them = solve_in_rounds(small_problem(), effort=THOROUGH)
+    _, all_of_them = in_rounds(small_problem(), effort=THOROUGH)
     assert len(all_of_them) == THOROUGH.rounds
 
 
@@ -243,15 +249,15 @@ def test_after_a_round_that_gained_little_the_next_has_another_scope_unless_shar
     )
     monkeypatch.setattr(Trial, "has_shares", lambda *_: has_shares)
     monkeypatch.setattr(Trial, "is_good", lambda *_: False)
-    solve_in_rounds(small_problem(), effort=replace(NORMAL, rounds=7, least_rounds=least_rounds))
+    in_rounds(small_problem(), effort=replace(NORMAL, rounds=7, least_rounds=least_rounds))
     assert " ".join(scope.name for scope in looked) == scopes
 
 
 @pytest.mark.parametrize(
     ("scope", "promised", "is_chosen"),
-    [(Scope.SEEN, 0.95, False), (Scope.SEEN, 0.85, True), (Scope.NEAR, 0.95, True)],
+    [(Scope.SEEN, 0.95, False), (Scope.SEEN, 0.85, True), (Scope.NEAR, 0.95, True), (Scope.NEAR, 1.05, False)],
 )
-def test_a_network_of_seen_blocks_must_promise_a_gain(
+def test_a_network_near_the_best_must_promise_a_gain(
     scope: Scope, promised: float, is_chosen: bool, solved: Solved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, best, _ = solved
@@ -268,6 +274,18 @@ def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> No
     first, *rounds, confirming = bench.runs
     assert first == range(1) and set(rounds) == {range(1)}
     assert confirming == range(1, 3)
+
+
+def test_what_the_confirmation_tells_of_the_pace_holds_for_the_round_too(
+    solved: Solved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that are slower in every network than alone are no disturbance."""
+    steady = replace(small_problem(), speed=SPEED)
+    paces = iter([1.5] * 20)
+    monkeypatch.setattr("statsnet.synthesis.block_costs.BlockCosts.pace", lambda *_: next(paces))
+    bench = SimulatedBench(effort=replace(NORMAL, rounds=1, least_rounds=1))
+    in_rounds(replace(steady, bench=bench))
+    assert bench.runs == [range(1), range(1, 3)]
 
 
 class NeighbouredBench(SimulatedBench):
@@ -293,7 +311,7 @@ def test_an_operator_that_a_neighbour_slowed_down_does_not_spoil_the_fit(
 ) -> None:
     """Nothing of it shows in the step's time. It is looked at in more processes, and else has its earlier time."""
     bench = NeighbouredBench(disturbed)
-    best, _ = solve_in_rounds(small_problem(bench))
+    best, _ = in_rounds(small_problem(bench))
     assert bench.runs[-2:] == [range(1, 3), range(1, 5)]
     assert best.measurement.signature == solved[1].measurement.signature
     assert (best.measurement.slowed_share > 0.02) is is_told
@@ -313,13 +331,13 @@ class BusyBench(SimulatedBench):
 @pytest.mark.parametrize(("machine", "is_told"), [(SimulatedBench, False), (BusyBench, True)])
 def test_a_fit_from_a_busy_machine_says_so(machine: type[SimulatedBench], is_told: bool) -> None:
     bench = machine(effort=QUICK)
-    solve_in_rounds(replace(small_problem(bench), speed=SPEED))
+    in_rounds(replace(small_problem(bench), speed=SPEED))
     assert any("did other work meanwhile" in note for note in bench.notes) is is_told
 
 
 def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
     bench = SimulatedBench(effort=QUICK)
-    _, history = solve_in_rounds(small_problem(bench))
+    _, history = in_rounds(small_problem(bench))
     assert len(history) == 1
     assert bench.runs == [range(1)]
 
@@ -332,7 +350,7 @@ def test_the_deadline_ends_the_rounds(processes: float, rounds: int | None, conf
     """Each round takes one process, the confirmation two. With time enough all is as without an end."""
     rounds = len(solved[2]) if rounds is None else rounds
     bench = SimulatedBench(within_s=processes * PROCESS_S)
-    best, history = solve_in_rounds(small_problem(bench))
+    best, history = in_rounds(small_problem(bench))
     assert len(history) == rounds
     assert bench.runs == [range(1)] * rounds + [range(1, 3)] * confirmed
     assert best.source in bench.sources
