@@ -44,7 +44,7 @@ from statsnet.measure.ray_cluster import connected
 from statsnet.measure.ray_engine import RayEngine
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
 from statsnet.signatures.intervals import Interval, Member, latency_with_ci, paired_mean_factor, paired_ratio
-from statsnet.synthesis.machine_speed import reference_network
+from statsnet.synthesis.bench.machine_speed import reference_network
 from statsnet.workloads.settings import BASELINE, Setting, parse_settings
 
 

@@ -34,7 +34,7 @@ from statsnet.progress import Progress
 from statsnet.reporting.front import load_search
 from statsnet.signatures.documents import Fit
 from statsnet.signatures.storage import load_fit
-from statsnet.synthesis.search import IN_BUDGET
+from statsnet.synthesis.search.search import IN_BUDGET
 
 MOST = 100_000
 """Designs: more than fit into any time."""

@@ -30,7 +30,7 @@ from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis.bench import BenchSetup
+from statsnet.synthesis.bench.bench import BenchSetup
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare, usual_budget_of
 from statsnet.synthesis.synthesize import finish

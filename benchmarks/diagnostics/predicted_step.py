@@ -16,8 +16,8 @@ from statsnet.devices.recorded_bench import RecordedBench, recorded_device
 from statsnet.measure.cache import MeasurementCache
 from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.database import ProfilesDB
-from statsnet.synthesis.bench import BenchSetup
-from statsnet.synthesis.machine_speed import STEADY
+from statsnet.synthesis.bench.bench import BenchSetup
+from statsnet.synthesis.bench.machine_speed import STEADY
 from statsnet.units import format_duration
 
 

@@ -61,8 +61,8 @@ from statsnet.signatures.mix_file import load_mix_file
 from statsnet.signatures.mix_request import parse_mix
 from statsnet.signatures.storage import load_fit, load_result, load_scenario, load_signature, load_spec, validate
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.study import Study
-from statsnet.synthesis.study_storage import OwnJournal
+from statsnet.synthesis.search.study import Study
+from statsnet.synthesis.search.study_storage import OwnJournal
 from statsnet.workloads.settings import parse_settings
 
 T = TypeVar("T")

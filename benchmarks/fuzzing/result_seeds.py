@@ -39,9 +39,9 @@ from statsnet.signatures.scenarios import (
     UnderSetting,
 )
 from statsnet.signatures.timing import ProcessPower, Timing
-from statsnet.synthesis.search_identity import SearchIdentity
-from statsnet.synthesis.study import Study
-from statsnet.synthesis.study_storage import OwnJournal
+from statsnet.synthesis.search.search_identity import SearchIdentity
+from statsnet.synthesis.search.study import Study
+from statsnet.synthesis.search.study_storage import OwnJournal
 
 
 def searches() -> list[bytes]:

@@ -17,11 +17,11 @@ from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, build_towers, parameter_count
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.estimate import estimate_s
-from statsnet.synthesis.integer_program import Program
-from statsnet.synthesis.local_search import solve
+from statsnet.synthesis.candidates.estimate import estimate_s
 from statsnet.synthesis.measured_candidates import LARGEST_COUNT
 from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.program.integer_program import Program
+from statsnet.synthesis.program.local_search import solve
 
 MOST_TRIES = 10_000
 

@@ -76,7 +76,7 @@ def profile_workload(
     from statsnet.profiling.costs import cost_of
     from statsnet.profiling.members import profiled_signature, setting_of_profile
     from statsnet.profiling.tasks import ProfileWorkload
-    from statsnet.synthesis.machine_speed import beside_reference
+    from statsnet.synthesis.bench.machine_speed import beside_reference
     from statsnet.workloads import get
     from statsnet.workloads.settings import BASELINE
 

@@ -92,7 +92,7 @@ def found(engine: Engine, device: str | None) -> Fleet:
 def of_one_speed(engine: Engine, places: Sequence[Place], mode: str) -> Sequence[Place]:
     """The places whose times may be pooled; the others are named."""
     from statsnet.measure import fleet
-    from statsnet.synthesis.machine_speed import reference_network
+    from statsnet.synthesis.bench.machine_speed import reference_network
 
     with output.progress() as show:
         kept, left_out = fleet.of_one_speed(engine, places, reference_network(mode, "float32"), report=show)
@@ -107,7 +107,7 @@ def pooled(engine: str, device: str, environment: str | None, mode: str) -> Iter
         yield None
         return
     from statsnet.measure.fleet import pool_of
-    from statsnet.synthesis.machine_speed import reference_network
+    from statsnet.synthesis.bench.machine_speed import reference_network
 
     with opened(engine, device) as nodes:
         source = reference_network(mode, "float32")

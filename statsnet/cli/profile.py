@@ -179,7 +179,7 @@ def _check_workload(workload: str) -> None:
 def _measured(task: ProfileWorkload, control: Control, counters: str, processes: int | None) -> Signature | None:
     """None in all but the first of several processes."""
     from statsnet.profiling.members import profiled_signature
-    from statsnet.synthesis.machine_speed import beside_reference
+    from statsnet.synthesis.bench.machine_speed import beside_reference
 
     # One of several processes cannot make a step alone, which is what counting takes.
     counting = "off" if processes or launched_together() else counters

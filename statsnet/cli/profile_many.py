@@ -142,7 +142,7 @@ def _measured(
     from statsnet.profiling.members import ProfileErrand
     from statsnet.profiling.tasks import ProfileWorkload
     from statsnet.signatures.levels import coarsen
-    from statsnet.synthesis.machine_speed import reference_beside
+    from statsnet.synthesis.bench.machine_speed import reference_beside
 
     asked = []
     places = fleet.of_one_speed(engine, places, wanted.mode)

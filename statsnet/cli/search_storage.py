@@ -13,7 +13,7 @@ import click
 from statsnet.errors import StatsNetError, UsageError
 
 if TYPE_CHECKING:
-    from statsnet.synthesis.study_storage import StudyStorage
+    from statsnet.synthesis.search.study_storage import StudyStorage
 
 LONGEST_NAME = 100
 
@@ -33,7 +33,7 @@ def check_options(storage: str | None, study: str | None, *, searching: bool) ->
 def checked(storage: str | None, folder: Path, *, resume: bool) -> StudyStorage:
     """Where a search for this folder keeps what it tries. Raises StatsNetError if a library is missing, or if the
     storage can not be used."""
-    from statsnet.synthesis.study_storage import OwnJournal, study_storage
+    from statsnet.synthesis.search.study_storage import OwnJournal, study_storage
 
     if find_spec("matplotlib") is None:
         raise StatsNetError(

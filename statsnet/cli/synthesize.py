@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from statsnet.devices.make_proxy import MakeOptions
     from statsnet.proxy.spec import Proxy
     from statsnet.synthesis.problem import ProxyRequest
-    from statsnet.synthesis.search import SearchLimits
-    from statsnet.synthesis.study_storage import StudyStorage
+    from statsnet.synthesis.search.search import SearchLimits
+    from statsnet.synthesis.search.study_storage import StudyStorage
 
 
 @json_option.command(short_help="Make a proxy network for a mix of workloads.")
@@ -174,7 +174,7 @@ def synthesize(
     from statsnet.measure.cache import MeasurementCache
     from statsnet.proxy.spec import write_proxy
     from statsnet.synthesis.problem import ProxyRequest
-    from statsnet.synthesis.search import SearchLimits
+    from statsnet.synthesis.search.search import SearchLimits
 
     json_option.check_not_within(json_path, path)
     notes: list[str] = []

@@ -25,13 +25,13 @@ from statsnet.signatures.database import CountsDB, ProfilesDB
 from statsnet.signatures.measurement import Environment
 from statsnet.signatures.mix import Mix, MixMember, resolve_mix
 from statsnet.signatures.model import Signature
-from statsnet.synthesis.bench import Bench, BenchSetup
+from statsnet.synthesis.bench.bench import Bench, BenchSetup
+from statsnet.synthesis.bench.live_bench import LiveBench
 from statsnet.synthesis.common_dtype import common_dtype
 from statsnet.synthesis.effort import NORMAL, Effort
-from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest, prepare
-from statsnet.synthesis.search import SearchLimits, SearchResult, search
-from statsnet.synthesis.study_storage import StudyStorage
+from statsnet.synthesis.search.search import SearchLimits, SearchResult, search
+from statsnet.synthesis.search.study_storage import StudyStorage
 from statsnet.synthesis.synthesize import finish
 from statsnet.units import format_duration
 

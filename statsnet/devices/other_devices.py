@@ -20,7 +20,7 @@ from statsnet.profiling.coarse_scalars import call_key
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.operators import bytes_of, dtype_of
-from statsnet.synthesis.elsewhere import Fate
+from statsnet.synthesis.program.elsewhere import Fate
 
 LEAST_KNOWN = 0.3
 """A device is a row if its record knows operators that take this share of the target's time. Of others it would say

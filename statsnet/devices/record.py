@@ -28,9 +28,9 @@ from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.model import Cluster, Memory, Phase, Signature
 from statsnet.signatures.operators import bytes_of, dtype_of
 from statsnet.signatures.target import Target, target_of_mix
+from statsnet.synthesis.bench.capture_tasks import CaptureBlockOperators
 from statsnet.synthesis.budget import DEFAULT_COMPRESSION, budget_of
-from statsnet.synthesis.candidates import candidates
-from statsnet.synthesis.capture_tasks import CaptureBlockOperators
+from statsnet.synthesis.candidates.candidates import candidates
 
 OPERATORS = 1500
 """Operators in a record: it takes some minutes and gives a file of less than a megabyte."""

@@ -27,13 +27,13 @@ from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import Target
-from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks, Unmeasured
-from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_of
-from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
-from statsnet.synthesis.machine_speed import STEADY, MachineSpeed
-from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.tasks import blocks_in_place
+from statsnet.synthesis.bench.bench import BenchSetup, MeasuredBlocks, Unmeasured
+from statsnet.synthesis.bench.block_measurement import BlockMeasurement, BlockPart, part_of
+from statsnet.synthesis.bench.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
+from statsnet.synthesis.bench.machine_speed import STEADY, MachineSpeed
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
+from statsnet.synthesis.bench.tasks import blocks_in_place
+from statsnet.synthesis.candidates.candidates import Candidate
 from statsnet.units import plural
 
 

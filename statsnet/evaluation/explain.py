@@ -45,7 +45,7 @@ from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.intervals import relative_error
 from statsnet.signatures.measurement import Measurement
-from statsnet.synthesis.tasks import NetworkTrace
+from statsnet.synthesis.bench.tasks import NetworkTrace
 from statsnet.units import listed
 from statsnet.workloads.settings import BASELINE, RUNTIME, Setting
 

@@ -14,7 +14,7 @@ from statsnet.signatures.conversion import plain
 from statsnet.signatures.documents import SpecBlock, SpecTower
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.results import Evidence
-from statsnet.synthesis.tasks import NetworkTrace
+from statsnet.synthesis.bench.tasks import NetworkTrace
 
 APART = 0.01
 """The classes and the error may differ by this much before it is said."""

@@ -31,7 +31,7 @@ from statsnet.signatures.documents import ProxySpec, SpecMember
 from statsnet.signatures.model import Signature
 from statsnet.signatures.results import Evidence, ProxyTimes, Result, ResultMember, Subject
 from statsnet.signatures.timing import Timing
-from statsnet.synthesis.tasks import TraceNetwork
+from statsnet.synthesis.bench.tasks import TraceNetwork
 from statsnet.workloads.optimizers import SETTINGS
 from statsnet.workloads.settings import RUNTIME, Setting
 

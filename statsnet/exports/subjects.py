@@ -19,7 +19,7 @@ from statsnet.proxy.folder import ProxyFolder, runnable
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.simulation import Reference
 from statsnet.signatures.storage import load_signature
-from statsnet.synthesis.capture_tasks import CaptureNetworkOperators
+from statsnet.synthesis.bench.capture_tasks import CaptureNetworkOperators
 
 
 def manifest_of_proxy(

@@ -10,12 +10,12 @@ from statsnet.measure.network_file import digest
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.bench.disturbances import FIT_SAYS_LITTLE
 from statsnet.synthesis.confirming import last_line, measured_at_pace, usual_pace
-from statsnet.synthesis.disturbances import FIT_SAYS_LITTLE
+from statsnet.synthesis.costs.block_costs import BlockCosts
+from statsnet.synthesis.costs.loads import load_of_target
 from statsnet.synthesis.earlier_networks import keep_sums
 from statsnet.synthesis.failing_blocks import without_operators, without_untried
-from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.next_network import Choice, too_short
 from statsnet.synthesis.phases import with_phases
 from statsnet.synthesis.problem import Problem

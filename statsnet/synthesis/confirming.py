@@ -8,10 +8,10 @@ from statistics import median
 
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.proxy.towers import Tower
-from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.disturbances import FIT_SAYS_LITTLE
+from statsnet.synthesis.bench.disturbances import FIT_SAYS_LITTLE
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement, without_slowed
+from statsnet.synthesis.costs.block_costs import BlockCosts
 from statsnet.synthesis.effort import Effort
-from statsnet.synthesis.network_measurement import NetworkMeasurement, without_slowed
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.trials import Knowledge, Trial
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statsnet.synthesis.bench import Bench
-from statsnet.synthesis.corrections import Sums, corrections_of
+from statsnet.synthesis.bench.bench import Bench
+from statsnet.synthesis.costs.corrections import Sums, corrections_of
 
 MOST_NETWORKS = 20
 """The newest ones count. A command measures up to six."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from statsnet.blocks import KINDS
 from statsnet.proxy.towers import elements_read, parameter_count
-from statsnet.synthesis.bench import MeasuredBlocks
-from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart
-from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.bench.bench import MeasuredBlocks
+from statsnet.synthesis.bench.block_measurement import BlockMeasurement, BlockPart
+from statsnet.synthesis.candidates.candidates import Candidate
 
 
 def expected(candidates: Iterable[Candidate], measured: MeasuredBlocks) -> MeasuredBlocks:

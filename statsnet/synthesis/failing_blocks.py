@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from statsnet.blocks import KINDS
-from statsnet.synthesis.block_costs import BlockCosts, Counts
+from statsnet.synthesis.costs.block_costs import BlockCosts, Counts
 
 
 def without_untried(costs: BlockCosts, counts: Counts) -> tuple[BlockCosts, Counts]:

@@ -14,16 +14,16 @@ from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.target import Target
-from statsnet.synthesis.bench import Bench, MeasuredBlocks
-from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.candidates import Candidate, StepRoom, candidates
+from statsnet.synthesis.bench.bench import Bench, MeasuredBlocks
+from statsnet.synthesis.bench.machine_speed import MachineSpeed
+from statsnet.synthesis.candidates.candidates import Candidate, StepRoom, candidates
+from statsnet.synthesis.candidates.operator_candidates import not_served, operator_candidates, short_of, too_coarse
+from statsnet.synthesis.costs.block_costs import BlockCosts
 from statsnet.synthesis.earlier_networks import usual_corrections
 from statsnet.synthesis.expected_costs import expected
 from statsnet.synthesis.expected_time import FIRST_NETWORK_S, blocks_in_time
-from statsnet.synthesis.integer_program import Program, relax
-from statsnet.synthesis.machine_speed import MachineSpeed
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of, too_coarse
+from statsnet.synthesis.program.integer_program import Program, relax
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 LARGEST_COUNT = 96
 """Uses of one block in a step that is no longer than the suite's. In a longer one there may be more, in proportion."""

@@ -10,12 +10,12 @@ import numpy as np
 
 from statsnet.errors import StatsNetError
 from statsnet.proxy.towers import Placed
-from statsnet.synthesis.block_costs import BlockCosts, Counts
-from statsnet.synthesis.candidates import StepRoom
-from statsnet.synthesis.integer_program import Program, Solution, relax, relaxation_starts
-from statsnet.synthesis.local_search import JUMPS, local_search
+from statsnet.synthesis.candidates.candidates import StepRoom
+from statsnet.synthesis.costs.block_costs import BlockCosts, Counts
 from statsnet.synthesis.measured_candidates import program_of
 from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.program.integer_program import Program, Solution, relax, relaxation_starts
+from statsnet.synthesis.program.local_search import JUMPS, local_search
 from statsnet.synthesis.trials import LEAST_GAIN, Knowledge, Trial
 
 FIRST_JUMPS = 30

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from statsnet.proxy.towers import Tower
 from statsnet.signatures.target import Target
-from statsnet.synthesis.loads import OperatorGroup, means_over_time
+from statsnet.synthesis.costs.loads import OperatorGroup, means_over_time
 
 
 def with_phases(

@@ -12,14 +12,14 @@ from statsnet.signatures.mix import Mix
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.asked import Asked
-from statsnet.synthesis.bench import Bench
-from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.bench.bench import Bench
+from statsnet.synthesis.bench.machine_speed import UNDERCUT, MachineSpeed
 from statsnet.synthesis.budget import budget_of, usual_budget_of
+from statsnet.synthesis.candidates.operator_candidates import short_of
+from statsnet.synthesis.costs.block_costs import BlockCosts
 from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected_stages_s
-from statsnet.synthesis.machine_speed import UNDERCUT, MachineSpeed
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.measured_candidates import costs_of, measured_alone, without_foreign
-from statsnet.synthesis.operator_candidates import short_of
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 LOOK_AGAIN_S = 5.0
 """What took so long was measured at more than one moment; the speed of the machine only at the first of them."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from statsnet.errors import MeasurementError
 from statsnet.progress import Progress
 from statsnet.signatures.documents import Round
-from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.chosen_network import build_and_measure
 from statsnet.synthesis.confirming import confirmed, last_line
+from statsnet.synthesis.costs.block_costs import BlockCosts
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.expected_time import CONFIRMING, NETWORKS, SOLVING, Pace, likely_rounds
 from statsnet.synthesis.next_network import Choice, NextNetwork, Scope

@@ -7,9 +7,9 @@ from dataclasses import replace
 from statsnet.proxy.spec import Proxy, make_spec
 from statsnet.signatures.coverage import coverage_of
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.costs.loads import least_times_s
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.expected_time import CONFIRMING
-from statsnet.synthesis.loads import least_times_s
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import solve_in_rounds
 from statsnet.synthesis.together import with_collectives

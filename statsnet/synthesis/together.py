@@ -9,8 +9,14 @@ from statsnet.proxy.spec import pinned, source_of
 from statsnet.signatures.documents import Characteristic, ProxySpec
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.target import Target
-from statsnet.synthesis.bench import Bench, Unmeasured
-from statsnet.synthesis.collectives import OVERLAP, OVERLAP_BAR, WAITING, communication_rows, placed_collectives
+from statsnet.synthesis.bench.bench import Bench, Unmeasured
+from statsnet.synthesis.candidates.collectives import (
+    OVERLAP,
+    OVERLAP_BAR,
+    WAITING,
+    communication_rows,
+    placed_collectives,
+)
 
 MOST_TRIES, TRYING_S = 4, 60.0
 """At most so many networks are measured, each if those before took less than so many seconds in all."""

@@ -10,9 +10,9 @@ from statistics import median
 from statsnet.proxy.towers import Tower, has_side_input
 from statsnet.signatures.documents import TowerPurpose
 from statsnet.signatures.target import Target
-from statsnet.synthesis.block_measurement import BlockPart, MeasuredOperators
-from statsnet.synthesis.loads import means_over_time
-from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.bench.block_measurement import BlockPart, MeasuredOperators
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
+from statsnet.synthesis.costs.loads import means_over_time
 
 SHOWN_SHARE = 0.1
 """A category is named if it takes at least this share of the tower's operator time."""

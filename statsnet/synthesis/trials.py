@@ -14,11 +14,11 @@ from statsnet.signatures.comparison import KERNEL_CLASS_BAR, is_good, shares_are
 from statsnet.signatures.documents import Distances, Round
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.block_costs import BlockCosts, Counts
-from statsnet.synthesis.integer_program import Solution
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
+from statsnet.synthesis.costs.block_costs import BlockCosts, Counts
 from statsnet.synthesis.problem import Problem, with_operators
+from statsnet.synthesis.program.integer_program import Solution
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 LEAST_GAIN = 0.1
 """A round that lowers the error by a smaller share than this was not worth its time."""

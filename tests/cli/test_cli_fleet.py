@@ -29,8 +29,9 @@ from statsnet.measure.engine import Asked
 from statsnet.measure.ray_cluster import RayCluster, connected
 from statsnet.measure.ray_engine import RayEngine
 from statsnet.measure.rounds_log import RoundsLog
-from statsnet.synthesis import live_bench, machine_speed, problem
-from statsnet.synthesis.block_measurement import BlockMeasurement
+from statsnet.synthesis import problem
+from statsnet.synthesis.bench import live_bench, machine_speed
+from statsnet.synthesis.bench.block_measurement import BlockMeasurement
 from statsnet.synthesis.effort import EFFORTS, QUICK
 
 NCF = member("recsys/ncf", 1.0, preset="tiny", batch=8)

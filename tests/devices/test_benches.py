@@ -15,11 +15,11 @@ from statsnet.measure.process import measuring_environment
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import build_towers
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis import bench as benches
-from statsnet.synthesis.bench import Bench
-from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.bench import bench as benches
+from statsnet.synthesis.bench.bench import Bench
+from statsnet.synthesis.bench.live_bench import LiveBench
+from statsnet.synthesis.bench.machine_speed import MachineSpeed
+from statsnet.synthesis.costs.block_costs import BlockCosts
 
 SMALL = candidate("linear", "sgd", rows=8, inputs=16, outputs=4)
 LARGE = candidate("linear", rows=64, inputs=32, outputs=128, activation="relu")

@@ -23,7 +23,7 @@ from statsnet.devices.table_times import TableTimes
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 from statsnet.errors import FileFormatError
-from statsnet.synthesis.elsewhere import Fate, mean_fate
+from statsnet.synthesis.program.elsewhere import Fate, mean_fate
 
 RISK = CutRisk(
     entries=tuple(

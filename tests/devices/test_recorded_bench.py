@@ -43,10 +43,10 @@ from statsnet.signatures.gpu import Counters
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import load_signature, save_signature
-from statsnet.synthesis.bench import Bench
-from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
+from statsnet.synthesis.bench.bench import Bench
+from statsnet.synthesis.bench.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
+from statsnet.synthesis.bench.machine_speed import STEADY
 from statsnet.synthesis.effort import QUICK
-from statsnet.synthesis.machine_speed import STEADY
 from statsnet.synthesis.problem import ProxyRequest
 
 FEW_BLOCKS = replace(QUICK, candidates=24, candidates_in_order=24)

@@ -23,7 +23,7 @@ from statsnet.reporting.explain import explained_report
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import save_signature
-from statsnet.synthesis.tasks import NetworkTrace
+from statsnet.synthesis.bench.tasks import NetworkTrace
 from statsnet.workloads.settings import BASELINE, parse_settings
 
 GEMM, RELU = CLASSES

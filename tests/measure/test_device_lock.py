@@ -28,8 +28,8 @@ from statsnet.measure.scenario_tasks import AnswerQueries
 from statsnet.measure.task import Task, UnderNcu
 from statsnet.measure.timing_tasks import Model, TimeNetwork, TimeWorkload
 from statsnet.signatures.scenarios import ScenarioRules
-from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
-from statsnet.synthesis.tasks import MeasureBlocks
+from statsnet.synthesis.bench.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
+from statsnet.synthesis.bench.tasks import MeasureBlocks
 
 HOLDER = """
 import subprocess, sys

@@ -43,7 +43,7 @@ from statsnet.measure.timing_tasks import Model, TimeWorkload
 from statsnet.progress import Progress
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.storage import load_signature
-from statsnet.synthesis.tasks import MeasureBlocks, TraceNetwork
+from statsnet.synthesis.bench.tasks import MeasureBlocks, TraceNetwork
 from statsnet.workloads.settings import parse_settings
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")

@@ -37,7 +37,7 @@ LIBRARY = "reference_workloads.coverage"
 """Nothing else here imports it."""
 
 MODULES = (
-    "statsnet.synthesis.tasks",
+    "statsnet.synthesis.bench.tasks",
     "statsnet.profiling.tasks",
     "transformers.models.bert.modeling_bert",
     "diffusers",

@@ -21,7 +21,7 @@ from statsnet.measure.timing import measure, time_once
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.distributed import joined
 from statsnet.profiling.tasks import ProfileWorkload
-from statsnet.synthesis.tasks import TraceNetwork
+from statsnet.synthesis.bench.tasks import TraceNetwork
 
 CLUSTER = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 TORCHRUN = {**CLUSTER, "TORCHELASTIC_RUN_ID": "none"}

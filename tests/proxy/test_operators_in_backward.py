@@ -19,7 +19,7 @@ from statsnet.proxy.spec import make_spec, source_of
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.documents import TowerPurpose
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis.tasks import blocks_in_place, marked_blocks
+from statsnet.synthesis.bench.tasks import blocks_in_place, marked_blocks
 
 Load = Callable[[str], Any]
 Source = Callable[..., str]

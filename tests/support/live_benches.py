@@ -16,9 +16,9 @@ from statsnet.profiling.replay_task import Replayed, ReplayOperators
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures.model import Signature
 from statsnet.signatures.timing import Timing
-from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.machine_speed import MachineSpeed
-from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
+from statsnet.synthesis.bench.live_bench import LiveBench
+from statsnet.synthesis.bench.machine_speed import MachineSpeed
+from statsnet.synthesis.bench.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 
 NETWORK = "a reference network's source"
 SPEED = MachineSpeed(reference_network=NETWORK, reference_latency_s=0.01)

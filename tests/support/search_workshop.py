@@ -19,12 +19,12 @@ from typing import Any
 from synthesis_builders import SimulatedBench, mix_of, small_problem, small_signature
 
 from statsnet.signatures.mix import Mix
-from statsnet.synthesis import search as searching
 from statsnet.synthesis.chosen_network import build_and_measure
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest
-from statsnet.synthesis.search import SearchLimits, search
-from statsnet.synthesis.study import Heartbeat
-from statsnet.synthesis.study_storage import study_storage
+from statsnet.synthesis.search import search as searching
+from statsnet.synthesis.search.search import SearchLimits, search
+from statsnet.synthesis.search.study import Heartbeat
+from statsnet.synthesis.search.study_storage import study_storage
 from statsnet.synthesis.trials import Knowledge
 
 REPLACED = ("prepare", "for_design", "build_and_measure", "finish")

@@ -25,13 +25,13 @@ from statsnet.signatures.model import Cluster, Memory, Motif, Signature
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import target_of
 from statsnet.synthesis import next_network
-from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
-from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, MeasuredOperators
-from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.network_measurement import MachineSpeed, NetworkMeasurement
+from statsnet.synthesis.bench.bench import BenchSetup, MeasuredBlocks
+from statsnet.synthesis.bench.block_measurement import BlockMeasurement, BlockPart, MeasuredOperators
+from statsnet.synthesis.bench.network_measurement import MachineSpeed, NetworkMeasurement
+from statsnet.synthesis.candidates.candidates import Candidate
+from statsnet.synthesis.costs.block_costs import BlockCosts
 from statsnet.synthesis.problem import Design, Problem
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 STEP_S = BUDGET_S = 0.010
 GEMM_S, RELU_S = 0.006, 0.002

@@ -13,7 +13,7 @@ from statsnet.measure.process import run
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.bench.live_bench import LiveBench
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from synthesis_builders import BUDGET_S, NOTHING, alone, candidate, linear, part
 from statsnet.blocks import KINDS
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.block_costs import LEAST_CALL_S, BlockCosts
-from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart
-from statsnet.synthesis.corrections import LARGEST_CORRECTION
+from statsnet.synthesis.bench.block_measurement import BlockMeasurement, BlockPart
+from statsnet.synthesis.costs.block_costs import LEAST_CALL_S, BlockCosts
+from statsnet.synthesis.costs.corrections import LARGEST_CORRECTION
+from statsnet.synthesis.costs.loads import groups_of
 from statsnet.synthesis.failing_blocks import without_operators
-from statsnet.synthesis.loads import groups_of
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 ROWS = MatchedCharacteristics(target_of(small_signature()))
 

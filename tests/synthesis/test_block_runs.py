@@ -12,11 +12,11 @@ from synthesis_builders import alone, bench_setup, candidate, part
 from statsnet.environment import describe
 from statsnet.errors import MeasurementError, ProcessError
 from statsnet.measure.cache import MeasurementCache
-from statsnet.synthesis.block_measurement import BlockMeasurement
-from statsnet.synthesis.block_runs import MOST_FAULTS, Measure, fastest_measurements
-from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.machine_speed import MachineSpeed, reference_network
+from statsnet.synthesis.bench.block_measurement import BlockMeasurement
+from statsnet.synthesis.bench.block_runs import MOST_FAULTS, Measure, fastest_measurements
+from statsnet.synthesis.bench.live_bench import LiveBench
+from statsnet.synthesis.bench.machine_speed import MachineSpeed, reference_network
+from statsnet.synthesis.candidates.candidates import Candidate
 
 
 def failing(*kinds: str, runs: list[list[str]], from_run: int = 0) -> Measure:

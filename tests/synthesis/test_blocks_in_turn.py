@@ -14,10 +14,10 @@ from statsnet.blocks.base import laid_out, with_tuples
 from statsnet.measure.task import Context, Event
 from statsnet.profiling.timeline import Timeline, profile_step
 from statsnet.proxy.towers import Placed
-from statsnet.synthesis import blocks_in_turn, tasks
-from statsnet.synthesis.blocks_in_turn import BlocksInTurn
-from statsnet.synthesis.single_block import SingleBlock, in_a_row, run_in_turn
-from statsnet.synthesis.tasks import MeasureBlocks
+from statsnet.synthesis.bench import blocks_in_turn, tasks
+from statsnet.synthesis.bench.blocks_in_turn import BlocksInTurn
+from statsnet.synthesis.bench.single_block import SingleBlock, in_a_row, run_in_turn
+from statsnet.synthesis.bench.tasks import MeasureBlocks
 
 WIDE = Placed(kind="linear", config={"rows": 4, "inputs": 8, "outputs": 16}, optimizer="sgd")
 SQUARE = Placed(kind="linear", config={"rows": 4, "inputs": 8, "outputs": 8, "activation": "relu"})
@@ -104,7 +104,7 @@ def test_each_block_says_when_it_takes_its_turn() -> None:
 
 
 def test_many_large_blocks_are_measured_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("statsnet.synthesis.blocks_in_turn.MOST_BYTES", 1)
+    monkeypatch.setattr("statsnet.synthesis.bench.blocks_in_turn.MOST_BYTES", 1)
     parts: list[int] = []
 
     def measured(ready: Any, *others: Any, run: Any = tasks._measured) -> Any:

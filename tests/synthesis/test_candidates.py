@@ -10,7 +10,7 @@ from synthesis_builders import CLASSES, GEMM, GEMM_S, RELU, RELU_S, measured, sm
 from statsnet.blocks import KINDS
 from statsnet.signatures.model import Motif
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.candidates.candidates import candidates
 
 
 @pytest.mark.parametrize(("mode", "kinds"), [("inference", {"linear"}), ("training", {"linear", "pointwise"})])

@@ -9,7 +9,7 @@ from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis.budget import DEFAULT_COMPRESSION, budget_of
-from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.candidates.candidates import candidates
 
 DB = ProfilesDB()
 

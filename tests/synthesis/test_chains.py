@@ -15,10 +15,10 @@ from statsnet.profiling.capture import capture_step
 from statsnet.profiling.motifs import mark_fused
 from statsnet.signatures.model import Cluster, Motif
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.chains import chains
-from statsnet.synthesis.loads import load_of_target
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.sources import sources
+from statsnet.synthesis.candidates.chains import chains
+from statsnet.synthesis.candidates.sources import sources
+from statsnet.synthesis.costs.loads import load_of_target
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 
 def layer(channels: int, filters: int, kernel: int, size: int = 8, stride: int = 1) -> dict[str, Any]:

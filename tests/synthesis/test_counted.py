@@ -28,15 +28,15 @@ from statsnet.profiling.timeline import Timeline
 from statsnet.proxy.towers import Tower
 from statsnet.signatures.gpu import Counters
 from statsnet.signatures.model import Signature
-from statsnet.synthesis import bench as benches
-from statsnet.synthesis import live_bench
-from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.block_measurement import BlockMeasurement
-from statsnet.synthesis.blocks_in_turn import launches_in_order
-from statsnet.synthesis.live_bench import LiveBench, counted_blocks
-from statsnet.synthesis.loads import groups_of
-from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.tasks import MeasureBlocks
+from statsnet.synthesis.bench import bench as benches
+from statsnet.synthesis.bench import live_bench
+from statsnet.synthesis.bench.block_measurement import BlockMeasurement
+from statsnet.synthesis.bench.blocks_in_turn import launches_in_order
+from statsnet.synthesis.bench.live_bench import LiveBench, counted_blocks
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
+from statsnet.synthesis.bench.tasks import MeasureBlocks
+from statsnet.synthesis.costs.block_costs import BlockCosts
+from statsnet.synthesis.costs.loads import groups_of
 
 TASK = MeasureBlocks(blocks=(), mode="inference", dtype="float32", device="cuda:0")
 

@@ -19,8 +19,8 @@ from synthesis_builders import (
 
 from statsnet.measure.cache import MeasurementCache
 from statsnet.proxy.towers import Tower
-from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.chosen_network import build_and_measure
+from statsnet.synthesis.costs.block_costs import BlockCosts
 from statsnet.synthesis.earlier_networks import MOST_NETWORKS, keep_sums, usual_corrections
 from statsnet.synthesis.next_network import NextNetwork
 from statsnet.synthesis.problem import Problem

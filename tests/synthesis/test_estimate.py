@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from statsnet.synthesis.estimate import BYTE_RATE, CALL_S, FLOP_RATE, estimate_s
+from statsnet.synthesis.candidates.estimate import BYTE_RATE, CALL_S, FLOP_RATE, estimate_s
 
 
 def test_a_products_training_step_is_three_products_and_the_optimizers_passes() -> None:

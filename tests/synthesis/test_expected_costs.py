@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthesis_builders import alone, candidate, part
 
-from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.candidates.candidates import Candidate
 from statsnet.synthesis.expected_costs import expected
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statsnet.synthesis.integer_program import DISTINCT_PENALTY, Program, Solution
-from statsnet.synthesis.local_search import solve
+from statsnet.synthesis.program.integer_program import DISTINCT_PENALTY, Program, Solution
+from statsnet.synthesis.program.local_search import solve
 
 
 def program(matrix: np.ndarray, target: np.ndarray, upper: int = 20) -> Program:

@@ -10,8 +10,8 @@ from synthesis_builders import CLASSES, GEMM, RELU, mix_of, part, small_signatur
 
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.target import Target, target_of_mix
-from statsnet.synthesis.block_measurement import BlockPart
-from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.bench.block_measurement import BlockPart
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
 from statsnet.synthesis.tower_purposes import keep_dtypes
 
 GEMM_CLASS, RELU_CLASS = CLASSES

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from statsnet.proxy.towers import Placed
-from statsnet.synthesis.blocks_in_turn import IN_A_ROW, wait_per_use_s
-from statsnet.synthesis.single_block import SEGMENTS, SingleBlock
+from statsnet.synthesis.bench.blocks_in_turn import IN_A_ROW, wait_per_use_s
+from statsnet.synthesis.bench.single_block import SEGMENTS, SingleBlock
 
 LATENCY_S = 40e-6
 

@@ -18,10 +18,10 @@ from statsnet.measure.network_file import digest
 from statsnet.measure.reference_network import Looked
 from statsnet.signatures.canonical import content_id
 from statsnet.signatures.model import Signature
-from statsnet.synthesis import bench as benches
-from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.machine_speed import reference_network
-from statsnet.synthesis.tasks import NetworkTrace
+from statsnet.synthesis.bench import bench as benches
+from statsnet.synthesis.bench.live_bench import LiveBench
+from statsnet.synthesis.bench.machine_speed import reference_network
+from statsnet.synthesis.bench.tasks import NetworkTrace
 
 MEASURED: dict[str, Callable[[LiveBench, Signature], Any]] = {
     "profiles": lambda bench, profile: bench.measure_members(mix_of(moved(profile)), SPEED)[0].members[0].signature,

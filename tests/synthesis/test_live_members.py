@@ -17,9 +17,9 @@ from statsnet.profiling.replay_task import ReplayOperators, _slower
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures.measurement import Measurement, Variation
 from statsnet.signatures.model import Signature
-from statsnet.synthesis import bench as benches
-from statsnet.synthesis import live_members
-from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.bench import bench as benches
+from statsnet.synthesis.bench import live_members
+from statsnet.synthesis.bench.live_bench import LiveBench
 
 
 def test_a_model_at_hand_is_profiled_once(

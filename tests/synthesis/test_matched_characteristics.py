@@ -22,10 +22,10 @@ from synthesis_builders import (
 
 from statsnet.signatures.model import Cluster, Motif
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.block_measurement import BlockPart
-from statsnet.synthesis.loads import StepLoad, groups_of, load_of_target
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.overhead import Overhead
+from statsnet.synthesis.bench.block_measurement import BlockPart
+from statsnet.synthesis.costs.loads import StepLoad, groups_of, load_of_target
+from statsnet.synthesis.costs.overhead import Overhead
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 
 @pytest.fixture

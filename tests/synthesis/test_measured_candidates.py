@@ -32,16 +32,22 @@ from statsnet.signatures.model import Motif
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis import expected_time, measured_candidates
-from statsnet.synthesis.bench import MeasuredBlocks
-from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.block_measurement import BlockPart
-from statsnet.synthesis.candidates import Candidate, StepRoom, candidates
+from statsnet.synthesis.bench.bench import MeasuredBlocks
+from statsnet.synthesis.bench.block_measurement import BlockPart
+from statsnet.synthesis.bench.machine_speed import STEADY
+from statsnet.synthesis.candidates.candidates import Candidate, StepRoom, candidates
+from statsnet.synthesis.costs.block_costs import BlockCosts
 from statsnet.synthesis.effort import NORMAL
 from statsnet.synthesis.expected_time import FIRST_NETWORK_S
-from statsnet.synthesis.integer_program import relax
-from statsnet.synthesis.machine_speed import STEADY
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.measured_candidates import MOST_TRIES, OF_LARGE, costs_of, first_of_families, program_of
+from statsnet.synthesis.measured_candidates import (
+    MOST_TRIES,
+    OF_LARGE,
+    costs_of,
+    first_of_families,
+    program_of,
+)
+from statsnet.synthesis.program.integer_program import relax
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 RATE = 1.2
 """How many times as long as estimated a block takes here."""

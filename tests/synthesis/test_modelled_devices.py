@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from statsnet.signatures.target import Target
-from statsnet.synthesis.loads import OperatorGroup, OperatorTable, load_of_target
-from statsnet.synthesis.modelled_devices import ModelledDevice, modelled_devices
+from statsnet.synthesis.costs.loads import OperatorGroup, OperatorTable, load_of_target
+from statsnet.synthesis.program.modelled_devices import ModelledDevice, modelled_devices
 
 
 def work(**changes: Any) -> OperatorGroup:

@@ -8,8 +8,8 @@ import pytest
 from synthesis_builders import small_signature
 
 from statsnet.signatures.model import Signature
-from statsnet.synthesis.disturbances import PROCESSES_DIFFER
-from statsnet.synthesis.network_measurement import (
+from statsnet.synthesis.bench.disturbances import PROCESSES_DIFFER
+from statsnet.synthesis.bench.network_measurement import (
     NetworkMeasurement,
     merge_signatures,
     merge_undisturbed_runs,

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from synthesis_builders import small_costs, small_signature
 
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
 from statsnet.synthesis.confirming import measured_at_pace, usual_pace
-from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.trials import Knowledge, Trial
 
 STEP_S = small_signature().measurements[0].latency_s

@@ -17,7 +17,7 @@ from statsnet.signatures.collectives import CollectiveTime
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.bench import Bench, Unmeasured
+from statsnet.synthesis.bench.bench import Bench, Unmeasured
 from statsnet.synthesis.together import MOST_TRIES, Together, with_collectives
 
 STEP_S = 0.012

@@ -13,15 +13,15 @@ from statsnet.measure.process import run
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.model import Cluster, Motif
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.candidates import StepRoom, nearest_sizes
-from statsnet.synthesis.integer_program import Program, relax
-from statsnet.synthesis.loads import OperatorGroup, StepLoad
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.nearest_blocks import nearest_classes
-from statsnet.synthesis.operator_candidates import not_served, operator_candidates, short_of, too_coarse
-from statsnet.synthesis.sources import Source
-from statsnet.synthesis.tasks import MeasureBlocks
+from statsnet.synthesis.bench.tasks import MeasureBlocks
+from statsnet.synthesis.candidates.candidates import StepRoom, nearest_sizes
+from statsnet.synthesis.candidates.operator_candidates import not_served, operator_candidates, short_of, too_coarse
+from statsnet.synthesis.candidates.sources import Source
+from statsnet.synthesis.costs.block_costs import BlockCosts
+from statsnet.synthesis.costs.loads import OperatorGroup, StepLoad
+from statsnet.synthesis.program.integer_program import Program, relax
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.program.nearest_blocks import nearest_classes
 
 HALF = cluster(
     "aten.tanh.default", "activation", (tensor(64, 512, strides=[1024, 1]),), tensor(64, 512),

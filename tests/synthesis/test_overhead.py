@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from synthesis_builders import small_signature
 
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.loads import OperatorGroup, StepLoad, load_of_target
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.overhead import FEWEST, FEWEST_WITH_WEIGHTS, Overhead, overheads
+from statsnet.synthesis.costs.loads import OperatorGroup, StepLoad, load_of_target
+from statsnet.synthesis.costs.overhead import FEWEST, FEWEST_WITH_WEIGHTS, Overhead, overheads
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 SIZES = ((1e6, 4e5), (3e6, 3e5), (2e7, 6e6), (9e7, 2e6), (4e8, 8e7))
 """FLOPs and bytes of one call."""

@@ -13,9 +13,9 @@ from statsnet.measure.runtimes import exported_proxy
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.model import Cluster, Motif
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.operator_candidates import operator_candidates
-from statsnet.synthesis.parts_of_layers import run_with_layers
-from statsnet.synthesis.sources import sources
+from statsnet.synthesis.candidates.operator_candidates import operator_candidates
+from statsnet.synthesis.candidates.parts_of_layers import run_with_layers
+from statsnet.synthesis.candidates.sources import sources
 
 MAP = (2, 16, 14, 14)
 CONV = cluster(

@@ -10,8 +10,8 @@ from synthesis_builders import CLASSES, GEMM, RELU, measured, mix_of, row, small
 
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.target import Target, target_of_mix
-from statsnet.synthesis.block_measurement import BlockPart
-from statsnet.synthesis.loads import OperatorGroup, groups_of
+from statsnet.synthesis.bench.block_measurement import BlockPart
+from statsnet.synthesis.costs.loads import OperatorGroup, groups_of
 from statsnet.synthesis.phases import with_phases
 
 GEMM_CLASS, RELU_CLASS = CLASSES

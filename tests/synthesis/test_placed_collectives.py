@@ -35,9 +35,11 @@ from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.target import Target, target_of, target_of_members, target_of_mix
-from statsnet.synthesis.bench import Unmeasured
+from statsnet.synthesis.bench.bench import Unmeasured
+from statsnet.synthesis.bench.live_bench import LiveBench
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
 from statsnet.synthesis.budget import usual_budget_of
-from statsnet.synthesis.collectives import (
+from statsnet.synthesis.candidates.collectives import (
     CALLS_ERROR,
     AskedCollective,
     asked_collectives,
@@ -46,8 +48,6 @@ from statsnet.synthesis.collectives import (
     step_of_whole_calls,
 )
 from statsnet.synthesis.effort import QUICK
-from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.synthesize import finish
 
 TOWERS = [Tower(blocks=(Placed(kind="linear", config={"rows": 64, "inputs": 32, "outputs": 32}),))]
@@ -273,7 +273,7 @@ def test_a_proxy_is_measured_in_two_processes(tmp_path: Path) -> None:
 
 
 def test_processes_in_a_sandbox_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("statsnet.synthesis.live_bench.usable_cores", lambda: 2)
+    monkeypatch.setattr("statsnet.synthesis.bench.live_bench.usable_cores", lambda: 2)
     monkeypatch.setattr(sandbox, "check", lambda: None)
     setup = bench_setup(MeasurementCache(tmp_path), mode="training")
     with sandbox.sandboxed():

@@ -13,17 +13,17 @@ from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
 from statsnet.measure.reference_network import Looked, TimeReferenceNetwork
 from statsnet.signatures.model import Cluster, Signature
-from statsnet.synthesis import bench as benches
 from statsnet.synthesis import problem as problems
-from statsnet.synthesis.candidates import StepRoom, candidates
+from statsnet.synthesis.bench import bench as benches
+from statsnet.synthesis.bench.live_bench import LiveBench
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
+from statsnet.synthesis.bench.tasks import MeasureBlocks
+from statsnet.synthesis.candidates.candidates import StepRoom, candidates
 from statsnet.synthesis.common_dtype import common_dtype
 from statsnet.synthesis.effort import QUICK
-from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.measured_candidates import LARGEST_COUNT, first_of_families, program_of
-from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
 from statsnet.synthesis.synthesize import finish
-from statsnet.synthesis.tasks import MeasureBlocks
 
 
 def test_after_the_deadline_the_first_candidates_are_enough(

@@ -12,11 +12,11 @@ from synthesis_builders import GEMM
 from statsnet.signatures.model import Mode
 from statsnet.signatures.target import Target
 from statsnet.synthesis.budget import usual_budget_of
-from statsnet.synthesis.candidates import StepRoom, candidates, nearest_sizes
-from statsnet.synthesis.elsewhere import Fate
-from statsnet.synthesis.loads import StepLoad
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.sources import by_importance, sources
+from statsnet.synthesis.candidates.candidates import StepRoom, candidates, nearest_sizes
+from statsnet.synthesis.candidates.sources import by_importance, sources
+from statsnet.synthesis.costs.loads import StepLoad
+from statsnet.synthesis.program.elsewhere import Fate
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from statsnet.signatures.measurement import ReferenceTime
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature, WorkloadName
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis import bench as benches
-from statsnet.synthesis import retimed_members
-from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.machine_speed import STEADY, reference_work
+from statsnet.synthesis.bench import bench as benches
+from statsnet.synthesis.bench import retimed_members
+from statsnet.synthesis.bench.live_bench import LiveBench
+from statsnet.synthesis.bench.machine_speed import STEADY, reference_work
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
 
 WORK = reference_work("inference", "float32")

@@ -17,11 +17,11 @@ from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Mode, Motif, Skew
 from statsnet.signatures.target import Target, target_of, target_of_mix
 from statsnet.signatures.target_cluster import TargetMotif
+from statsnet.synthesis.bench.machine_speed import reference_network
+from statsnet.synthesis.bench.tasks import MeasureIdleStep
 from statsnet.synthesis.budget import SHORTEST_STEP_S, budget_of
-from statsnet.synthesis.candidates import LARGER, LARGEST_SHARE, SIZES, StepRoom, candidates
-from statsnet.synthesis.machine_speed import reference_network
-from statsnet.synthesis.sources import BATCHES, Source, sources
-from statsnet.synthesis.tasks import MeasureIdleStep
+from statsnet.synthesis.candidates.candidates import LARGER, LARGEST_SHARE, SIZES, StepRoom, candidates
+from statsnet.synthesis.candidates.sources import BATCHES, Source, sources
 
 TABLE = (5000, 16)
 

@@ -26,13 +26,13 @@ from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
 from statsnet.synthesis import rounds
-from statsnet.synthesis.bench import MeasuredBlocks
-from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.bench.bench import MeasuredBlocks
+from statsnet.synthesis.candidates.candidates import Candidate
 from statsnet.synthesis.chosen_network import build_and_measure
 from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.next_network import Choice, NextNetwork, Scope
 from statsnet.synthesis.problem import Design, Problem
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.rounds import solve_in_rounds
 from statsnet.synthesis.trials import LEAST_GAIN, Knowledge, Trial, gained_little
 
@@ -282,7 +282,7 @@ def test_what_the_confirmation_tells_of_the_pace_holds_for_the_round_too(
     """Blocks that are slower in every network than alone are no disturbance."""
     steady = replace(small_problem(), speed=SPEED)
     paces = iter([1.5] * 20)
-    monkeypatch.setattr("statsnet.synthesis.block_costs.BlockCosts.pace", lambda *_: next(paces))
+    monkeypatch.setattr("statsnet.synthesis.costs.block_costs.BlockCosts.pace", lambda *_: next(paces))
     bench = SimulatedBench(effort=replace(NORMAL, rounds=1, least_rounds=1))
     in_rounds(replace(steady, bench=bench))
     assert bench.runs == [range(1), range(1, 3)]

@@ -13,8 +13,8 @@ from statsnet.signatures.gpu import Counters, GpuActivity, Power
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
 from statsnet.signatures.target_cluster import counters_over
-from statsnet.synthesis.loads import StepLoad
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.costs.loads import StepLoad
+from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 
 def on_a_gpu(**counters: tuple[float | None, ...]) -> Signature:

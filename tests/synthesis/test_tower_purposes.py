@@ -5,8 +5,8 @@ from __future__ import annotations
 from synthesis_builders import CLASSES, STEP_S, measured, mix_of, part, small_signature
 
 from statsnet.signatures.target import Target, target_of_mix
-from statsnet.synthesis.block_measurement import BlockPart
-from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.bench.block_measurement import BlockPart
+from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
 from statsnet.synthesis.tower_purposes import tower_purposes
 
 GEMM, RELU = CLASSES

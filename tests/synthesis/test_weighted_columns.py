@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from statsnet.synthesis.integer_program import Program
-from statsnet.synthesis.weighted_columns import WeightedColumns
+from statsnet.synthesis.program.integer_program import Program
+from statsnet.synthesis.program.weighted_columns import WeightedColumns
 
 
 @pytest.fixture

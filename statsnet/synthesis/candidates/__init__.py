@@ -1,0 +1,7 @@
+"""Blocks that may stand for a mix.
+
+What the mix holds
+    sources, gradient_layouts, chains, parts_of_layers, collectives
+Blocks in several sizes
+    candidates, operator_candidates, estimate
+"""
