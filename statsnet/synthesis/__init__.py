@@ -1,5 +1,7 @@
 """From a target to a proxy: candidates, their measurement, the integer program, the network, its correction.
 
+Folders here are subjects, not layers: they may import each other.
+
 What is asked
     asked, common_dtype, budget, effort, expected_time
 Which blocks may stand for the mix, and which of them are measured
@@ -13,7 +15,7 @@ The integer program and its solution
 Build, measure, learn, and again
     rounds, next_network, chosen_network, failing_blocks, phases, confirming, trials
 The finished proxy
-    synthesize, together, tower_purposes
+    synthesize, together, collectives, tower_purposes
 A search over designs, with Optuna
     search/
 """

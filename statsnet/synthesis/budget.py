@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statsnet.signatures.collectives import is_collective
 from statsnet.signatures.target import Target
-from statsnet.synthesis.candidates.collectives import asked_collectives, step_of_whole_calls
+from statsnet.synthesis.collectives import asked_collectives, step_of_whole_calls
 
 DEFAULT_COMPRESSION = 53
 """Fifty and a margin: machines drift by a few percent from one process to the next."""

@@ -41,7 +41,7 @@ def confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, p
 
 def _confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, process_s: float) -> NetworkMeasurement:
     setup, measurement, made = problem.bench.setup, best.measurement, 0
-    earlier = measurement
+    in_round = measurement
     for processes in effort.confirming:
         if not setup.deadline.leaves((processes - made) * process_s):
             if not made:
@@ -55,11 +55,11 @@ def _confirmed(best: Trial, problem: Problem, known: Knowledge, effort: Effort, 
             of_which = "first new processes" if made else "processes that chose it"
             setup.note(f"the fit is that of the {of_which}, for later ones failed: {last_line(error)}")
             break
-        earlier = _at_usual_pace(best.measurement, known.paces, measurement.paces)
-        is_as_long = abs(measurement.latency_s / earlier.latency_s - 1.0) < CONFIRMED
-        if is_as_long and without_slowed(measurement, earlier).slowed_share < SLOWED:
+        in_round = _at_usual_pace(best.measurement, known.paces, measurement.paces)
+        is_as_long = abs(measurement.latency_s / in_round.latency_s - 1.0) < CONFIRMED
+        if is_as_long and without_slowed(measurement, in_round).slowed_share < SLOWED:
             break
-    kept = without_slowed(measurement, earlier)
+    kept = without_slowed(measurement, in_round)
     if kept.slowed_share < SLOWED:
         return measurement
     setup.note(

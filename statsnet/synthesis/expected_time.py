@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from dataclasses import dataclass
 
 from statsnet.synthesis.effort import Effort
@@ -42,10 +40,10 @@ FIRST_NETWORK_S = Pace().solve_s + Pace().process_s
 """To solve once, and to measure the network in one process."""
 
 
-def blocks_in_time(left_s: float, effort: Effort) -> int:
+def blocks_in_time(left_s: float, effort: Effort) -> float:
     """How many blocks can be measured, at least a few, if this time is left for them and for a first network."""
-    each_s = (left_s - FIRST_NETWORK_S) / effort.block_processes - START_S
-    return sys.maxsize if each_s == math.inf else max(int(each_s / BLOCK_S), FEWEST_BLOCKS)
+    process_s = (left_s - FIRST_NETWORK_S) / effort.block_processes
+    return max((process_s - START_S) / BLOCK_S, FEWEST_BLOCKS)
 
 
 def likely_rounds(measured: int, effort: Effort) -> float:

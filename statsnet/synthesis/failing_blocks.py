@@ -10,8 +10,8 @@ from statsnet.synthesis.costs.block_costs import BlockCosts, Counts
 
 
 def without_untried(costs: BlockCosts, counts: Counts) -> tuple[BlockCosts, Counts]:
-    """The same network, with the blocks that were measured alone in the place of those in other sizes that never ran,
-    and costs that offer these no more."""
+    """The same network, with the blocks that were measured alone in the place of those in other sizes that never ran;
+    without these where none has the same optimizer. And costs that offer them no more."""
     measured = {(p.identity, p.optimizer): key for key, p in costs.known.items()}
     untried, others = set(), Counter[str]()
     for key, count in counts.items():

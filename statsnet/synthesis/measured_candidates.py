@@ -82,7 +82,7 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
         )
-    if begun is None and not survey.hangs and setup.deadline.leaves(FIRST_NETWORK_S):
+    if begun is None and not survey.hangs and not survey.is_cut and setup.deadline.leaves(FIRST_NETWORK_S):
         setup.cache.put(key, _Begun(waves=survey.waves, usual=usual))
     return survey.costs()
 
@@ -113,9 +113,10 @@ class _Begun:
 @dataclass(slots=True, kw_only=True)
 class _Survey:
     """What has been measured for a target so far. `waves` are the candidates' keys, `tries` counts them by family, and
-    `free` of them were at hand. `hangs` counts waves of which a process said nothing any more, and `why` is the last
-    reason why some could not be measured. `bound` is the error that the last candidates in their order left, if the
-    last wave `has_grown` what is measured. `of_measured` keeps the best network of so many blocks."""
+    `free` of them were at hand; the first wave `is_cut` if there was no time for all of it. `hangs` counts waves of
+    which a process said nothing any more, and `why` is the last reason why some could not be measured. `bound` is the
+    error that the last candidates in their order left, if the last wave `has_grown` what is measured; `of_measured`
+    keeps the best network of so many blocks."""
 
     target: Target
     budget_s: float
@@ -132,6 +133,7 @@ class _Survey:
     has_grown: bool = False
     bound: float = np.inf
     of_measured: tuple[int, _Best] | None = None
+    is_cut: bool = False
 
     def measure_in_waves(self, left: Sequence[Candidate]) -> None:
         """Until a wave promises little, enough are measured, or the time is over."""
@@ -194,8 +196,10 @@ class _Survey:
         self.free, known = len(kept), {c.key for c in kept}
         others = first_of_families([c for c in left if c.key not in known], Counter(c.family for c in kept))
         setup = self.bench.setup
-        most = math.ceil(MOST_FIRST * setup.most_candidates)
-        return [*kept, *others[: min(most, blocks_in_time(setup.deadline.left_s, setup.effort))]]
+        wanted = others[: math.ceil(MOST_FIRST * setup.most_candidates)]
+        in_time = wanted[: int(min(blocks_in_time(setup.deadline.left_s, setup.effort), len(wanted)))]
+        self.is_cut = len(in_time) < len(wanted)
+        return [*kept, *in_time]
 
     def _expected_in_the_best(self, left: Sequence[Candidate]) -> list[Candidate]:
         unmeasured = expected(left, self.measured)

@@ -59,9 +59,9 @@ class NextNetwork:
     known: Knowledge
 
     def choose(self, scope: Scope) -> Choice | None:
-        """The best network in this scope. None if it was measured already, or if it would not be better than the best
-        one so far; if all of its blocks were measured, not by LEAST_GAIN. Raises StatsNetError if no network fits the
-        budget."""
+        """The best network in this scope. None if it was measured already. Near the best network also if it
+        promises no lower error than the best one so far; among SEEN blocks, none that is lower by LEAST_GAIN. Raises
+        StatsNetError if no network fits the budget."""
         choice = self.free() if scope is Scope.ALL else self.near_the_best(scope)
         trials, at = self.known.trials, (self.problem.rows, self.problem.budget_s)
         if any(choice.counts == t.counts for t in trials):
@@ -69,8 +69,8 @@ class NextNetwork:
         if scope is Scope.ALL:
             return choice
         error = min(t.error_in_budget(*at) for t in trials)
-        most = (1 - LEAST_GAIN) * error if scope is Scope.SEEN else error
-        return choice if choice.solution.error <= most else None
+        gain = LEAST_GAIN if scope is Scope.SEEN else 0.0
+        return choice if choice.solution.error < (1 - gain) * error else None
 
     def free(self) -> Choice:
         """From all candidates. Every start is improved a little before one is chosen: the best one before may not be

@@ -176,8 +176,9 @@ def for_design(problem: Problem, design: Design) -> Problem:
     budget_s = (problem.asked_budget_s or problem.budget_s) * design.size
     with problem.bench.setup.stages.stage(BLOCKS, 0.0):
         costs = costs_of(problem.target, budget_s, problem.bench, problem.speed)
-    own = MatchedCharacteristics(problem.target, costs.overheads, problem.bench.setup.elsewhere)
-    return replace(problem, design=design, costs=without_foreign(costs, own))
+    # In the problem's rows, classes that no candidate of the first design had are joined to others.
+    rows = MatchedCharacteristics(problem.target, costs.overheads, problem.bench.setup.elsewhere)
+    return replace(problem, design=design, costs=without_foreign(costs, rows))
 
 
 def with_operators(costs: BlockCosts, problem: Problem, achieved: Target) -> BlockCosts:

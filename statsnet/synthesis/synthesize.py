@@ -45,7 +45,8 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     with bench.setup.stages.stage(CONFIRMING):
         together = with_collectives(spec, whole, step_s, bench, tries=bench.setup.effort.rounds)
     achieved = target_of(signature)
-    tried = least_times_s(load.scale_times(drift) for load in solved.costs.loads())
+    loads = [*problem.costs.loads(), *solved.costs.loads()]
+    tried = least_times_s(load.scale_times(drift) for load in loads)
     return Proxy(
         spec=together.spec,
         target=target,

@@ -10,7 +10,7 @@ from statsnet.signatures.documents import Characteristic, ProxySpec
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.target import Target
 from statsnet.synthesis.bench.bench import Bench, Unmeasured
-from statsnet.synthesis.candidates.collectives import (
+from statsnet.synthesis.collectives import (
     OVERLAP,
     OVERLAP_BAR,
     WAITING,

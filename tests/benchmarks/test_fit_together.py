@@ -7,7 +7,7 @@ import pytest
 from benchmarks.fit_together import markdown, rows_of
 from benchmarks.together.subjects import SUBJECTS
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Fit, FitSummary
-from statsnet.synthesis.candidates.collectives import COUNTED_BAR, OVERLAP, OVERLAP_BAR, WAITING, WAITING_BAR
+from statsnet.synthesis.collectives import COUNTED_BAR, OVERLAP, OVERLAP_BAR, WAITING, WAITING_BAR
 
 
 def _row(

@@ -247,6 +247,15 @@ def test_a_deadline_makes_the_first_wave_smaller(monkeypatch: pytest.MonkeyPatch
     assert [len(machine.waves[0]) for machine in (hurried, usual)] == [2, 4]
 
 
+def test_what_a_deadline_cut_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected_time, "FEWEST_BLOCKS", 2)
+    cache = MeasurementCache(tmp_path)
+    hurried, later = SteadyMachine(cache=cache, within_s=FIRST_NETWORK_S + 1.0), SteadyMachine(cache=cache)
+    for machine in (hurried, later):
+        costs_of(layers(12), BUDGET_S, machine, STEADY)
+    assert [len(machine.waves[0]) for machine in (hurried, later)] == [2, 4]
+
+
 @pytest.mark.parametrize(("left_s", "waves"), [(FIRST_NETWORK_S - 1, 1), (FIRST_NETWORK_S + 1, 2)])
 def test_a_deadline_leaves_time_for_a_network(left_s: float, waves: int) -> None:
     class Slow(SteadyMachine):

@@ -39,7 +39,7 @@ from statsnet.synthesis.bench.bench import Unmeasured
 from statsnet.synthesis.bench.live_bench import LiveBench
 from statsnet.synthesis.bench.network_measurement import NetworkMeasurement
 from statsnet.synthesis.budget import usual_budget_of
-from statsnet.synthesis.candidates.collectives import (
+from statsnet.synthesis.collectives import (
     CALLS_ERROR,
     AskedCollective,
     asked_collectives,

@@ -61,17 +61,17 @@ def _few_jumps() -> Iterator[None]:
         yield
 
 
-Solved = tuple[SimulatedBench, Trial, tuple[Round, ...]]
+OnABench = tuple[SimulatedBench, Trial, tuple[Round, ...]]
 
 
 @pytest.fixture(scope="module")
-def solved() -> Solved:
+def solved() -> OnABench:
     """A bench and what the usual rounds on it come to, for all who look at them."""
     bench = SimulatedBench()
     return bench, *in_rounds(small_problem(bench))
 
 
-def test_no_network_is_measured_twice_before_the_end(solved: Solved) -> None:
+def test_no_network_is_measured_twice_before_the_end(solved: OnABench) -> None:
     bench, best, history = solved
     *rounds, last = bench.sources
     assert len(set(rounds)) == len(rounds) == len(history)
@@ -186,7 +186,7 @@ def test_rounds_stop_when_a_network_is_good() -> None:
 
 
 def test_a_network_that_meets_all_bars_is_kept_before_one_of_a_lower_error(
-    solved: Solved, monkeypatch: pytest.MonkeyPatch
+    solved: OnABench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rates weigh little in the error, and have a bar of their own."""
     _, best, _ = solved
@@ -200,7 +200,7 @@ def test_a_network_that_meets_all_bars_is_kept_before_one_of_a_lower_error(
     assert known.chosen(problem) == best
 
 
-def test_rounds_stop_when_one_gains_little(solved: Solved) -> None:
+def test_rounds_stop_when_one_gains_little(solved: OnABench) -> None:
     """A thorough synthesis goes on."""
     *_, history = solved
     assert NORMAL.least_rounds <= len(history) < THOROUGH.rounds
@@ -258,7 +258,7 @@ def test_after_a_round_that_gained_little_the_next_has_another_scope_unless_shar
     [(Scope.SEEN, 0.95, False), (Scope.SEEN, 0.85, True), (Scope.NEAR, 0.95, True), (Scope.NEAR, 1.05, False)],
 )
 def test_a_network_near_the_best_must_promise_a_gain(
-    scope: Scope, promised: float, is_chosen: bool, solved: Solved, monkeypatch: pytest.MonkeyPatch
+    scope: Scope, promised: float, is_chosen: bool, solved: OnABench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, best, _ = solved
     problem, name = small_problem(), next(iter(best.counts))
@@ -269,7 +269,7 @@ def test_a_network_near_the_best_must_promise_a_gain(
     assert (following.choose(scope) is choice) is is_chosen
 
 
-def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> None:
+def test_the_finished_network_is_measured_in_new_processes(solved: OnABench) -> None:
     bench, *_ = solved
     first, *rounds, confirming = bench.runs
     assert first == range(1) and set(rounds) == {range(1)}
@@ -277,7 +277,7 @@ def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> No
 
 
 def test_what_the_confirmation_tells_of_the_pace_holds_for_the_round_too(
-    solved: Solved, monkeypatch: pytest.MonkeyPatch
+    solved: OnABench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks that are slower in every network than alone are no disturbance."""
     steady = replace(small_problem(), speed=SPEED)
@@ -307,7 +307,7 @@ class NeighbouredBench(SimulatedBench):
 
 @pytest.mark.parametrize(("disturbed", "is_told"), [(2, False), (4, True)])
 def test_an_operator_that_a_neighbour_slowed_down_does_not_spoil_the_fit(
-    disturbed: int, is_told: bool, solved: Solved
+    disturbed: int, is_told: bool, solved: OnABench
 ) -> None:
     """Nothing of it shows in the step's time. It is looked at in more processes, and else has its earlier time."""
     bench = NeighbouredBench(disturbed)
@@ -346,7 +346,7 @@ def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
     ("processes", "rounds", "confirmed"),
     [(0.1, 1, False), (2.5, 1, False), (3.5, 1, True), (4.5, 2, True), (1000, None, True)],
 )
-def test_the_deadline_ends_the_rounds(processes: float, rounds: int | None, confirmed: bool, solved: Solved) -> None:
+def test_the_deadline_ends_the_rounds(processes: float, rounds: int | None, confirmed: bool, solved: OnABench) -> None:
     """Each round takes one process, the confirmation two. With time enough all is as without an end."""
     rounds = len(solved[2]) if rounds is None else rounds
     bench = SimulatedBench(within_s=processes * PROCESS_S)
@@ -357,7 +357,7 @@ def test_the_deadline_ends_the_rounds(processes: float, rounds: int | None, conf
     assert bool(bench.notes) == (rounds < len(solved[2]) or not confirmed)
 
 
-def test_what_the_rounds_took_is_listed(solved: Solved) -> None:
+def test_what_the_rounds_took_is_listed(solved: OnABench) -> None:
     bench, _, history = solved
     assert bench.setup.stages.spent_s == {
         "solving": 0.0,

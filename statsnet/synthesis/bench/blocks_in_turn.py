@@ -11,7 +11,7 @@ from statistics import median
 from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.quiet_machine import QuietMachine
-from statsnet.measure.reference_network import ReferenceNetwork
+from statsnet.measure.reference_network import FEWEST_LOOKS, ReferenceNetwork
 from statsnet.measure.timing import time_once
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.gpu_activity import Launch
@@ -63,14 +63,14 @@ class BlocksInTurn:
         profiled = partial(profile_step, run, calls, device=self.device, event_overhead_s=self._overhead_s)
         timelines: list[Timeline] = []
         looked = len(self._reference.latency_s) if self._reference else 0
-        if self._reference:
-            self._reference.look()
         for _ in range(PASSES):
             if self._reference:
                 self._reference.look_now_and_then()
             timelines.append(self._machine.measure(profiled))
             if agree([line.step_s for line in timelines]):
                 break
+        while self._reference and len(self._reference.latency_s) < looked + FEWEST_LOOKS:
+            self._reference.look()
         reference_s = median(faster_half(self._reference.latency_s[looked:])) if self._reference else None
         beside = [i for i, call in enumerate(calls) if call.segment is None]
         for call, time_s in zip(calls, operator_times_s(timelines, beside=beside), strict=True):

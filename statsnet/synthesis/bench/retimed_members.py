@@ -73,7 +73,8 @@ class RetimedMembers:
         are of another speed. It changes much alike for members of one domain. So with many members only some of
         each domain are timed, and the others' times change as theirs did. A member that cannot be timed, or whose model
         does other work than its signature says, keeps its signature's times, at this speed if that can be told; if none
-        can be timed, so do those that would follow. Notes say so.
+        can be timed, so do those that would follow. Notes name those that could not be timed, and count the
+        others whose times stay as they are.
         """
         named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
         timed, reasons = self._timed_again([m for m in named if at_hand(m.signature)])

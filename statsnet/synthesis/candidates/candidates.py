@@ -222,9 +222,10 @@ def _wanted(source: Source, share: float, room: StepRoom) -> tuple[float, ...]:
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
     usual = room.usual_sizes(source.kind, share)
+    wanted = max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
     if source.kind == "operator" and share < SIZES[-1]:  # it is there for what larger blocks cannot bring so little of
-        return (*SIZES[-FEWEST:], max(share, LEAST_OF_OPERATOR))
-    return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
+        return (*wanted, max(share, LEAST_OF_OPERATOR))
+    return wanted
 
 
 def _sizes(source: Source, share: float, sizes: tuple[float, ...], room: StepRoom) -> list[Candidate]:

@@ -14,6 +14,10 @@ from statsnet.signatures.target import Target
 Gradient = tuple[str, tuple[int, ...]]
 """A member, and the shape of a gradient in it."""
 
+Summed = tuple[tuple[int, ...], tuple[int, ...]]
+"""The shape of a gradient, and of an operand for which it is summed, because that was broadcast and needs a gradient of
+its own. Leading axes of one element are left out of the second."""
+
 
 def cut_gradients(target: Target) -> dict[Gradient, int]:
     """Gradients that are slices of wider ones, as after a concatenation, and the axis along which most of their time is
@@ -28,14 +32,17 @@ def permuted_gradients(target: Target) -> dict[Gradient, int]:
     return _most_of_axis(target, lambda g: axes[g.layout](len(g.shape)) if g.layout in axes else None)
 
 
-def summed_gradients(target: Target) -> Mapping[Gradient, Collection[tuple[int, ...]]]:
-    """By the shape of a gradient, the shapes of operands for which it is summed: those that were broadcast and need a
-    gradient of their own. Leading axes of one element are left out."""
-    summed: dict[Gradient, set[tuple[int, ...]]] = defaultdict(set)
+def summed_gradients(target: Target) -> Mapping[str, Collection[Summed]]:
+    """By member. Without those of which a recording does not tell the shapes of all sums."""
+    summed: dict[str, set[Summed]] = {member.name: set() for member in target.members}
     for cluster in target.clusters:
-        if cluster.phase == "backward" and base_name(cluster.op) == "sum" and is_tensor(cluster.args[0]):
-            (output,) = cluster.outputs
-            summed[cluster.member, tuple(cluster.args[0]["shape"])].add(without_leading_ones(output["shape"]))
+        if cluster.phase != "backward" or base_name(cluster.op) != "sum" or cluster.member not in summed:
+            continue
+        shapes = [spec["shape"] for spec in (*cluster.args[:1], *cluster.outputs[:1]) if is_tensor(spec)]
+        if len(shapes) == 2:
+            summed[cluster.member].add((tuple(shapes[0]), without_leading_ones(shapes[1])))
+        else:
+            del summed[cluster.member]
     return summed
 
 

@@ -29,6 +29,7 @@ from statsnet.signatures.target_cluster import TargetCluster, TargetMotif
 from statsnet.synthesis.candidates.chains import chains
 from statsnet.synthesis.candidates.gradient_layouts import (
     Gradient,
+    Summed,
     cut_gradients,
     permuted_gradients,
     summed_gradients,
@@ -115,20 +116,20 @@ def _motifs(target: Target) -> Iterator[Source]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MotifReader:
-    """Reads motifs as blocks, by what is known of the whole target. `cut` and `permuted` are the axes of gradients,
-    `summed` those of broadcast operands (gradient_layouts.py), `masks` how often members choose by booleans of a shape,
-    `distinct` the shares of members' weights that are read once, `times_in_a_block` as its function says; `stacking`
-    are members that stack tensors."""
+    """Reads motifs as blocks, by what is known of the whole target. `cut` and `permuted` are the axes of gradients, and
+    `summed` the shapes of broadcast operands that get one (gradient_layouts.py); `masks` is how often members choose by
+    booleans of a shape, `distinct` the shares of members' weights that are read once, `times_in_a_block` as its
+    function says; `stacking` are members that stack tensors, each with the phase in which it does."""
 
     target: Target
     cut: Mapping[Gradient, int]
     permuted: Mapping[Gradient, int]
-    summed: Mapping[Gradient, Collection[tuple[int, ...]]]
+    summed: Mapping[str, Collection[Summed]]
     masks: Mapping[Mask, float]
     optimizers: Mapping[str, str | None]
     distinct: Mapping[str, float]
     times_in_a_block: Callable[[str, TargetMotif], int]
-    stacking: Collection[str]
+    stacking: Collection[tuple[str, str]]
 
     @classmethod
     def of(cls, target: Target) -> _MotifReader:
@@ -141,7 +142,7 @@ class _MotifReader:
             optimizers=_optimizers(target),
             distinct=distinct_shares(target),
             times_in_a_block=_times_in_a_block(target),
-            stacking={c.member for c in target.clusters if base_name(c.op) == "stack"},
+            stacking={(c.member, c.phase) for c in target.clusters if base_name(c.op) == "stack"},
         )
 
     def blocks(self, motif: TargetMotif, run: list[TargetCluster]) -> Iterator[tuple[str, Config, int]]:
@@ -158,7 +159,7 @@ class _MotifReader:
                 yield kind, moved, 1
             times = self.times_in_a_block(kind, motif)
             if times >= FEWEST_USES and (used := rules.with_uses(config, times)) is not None:
-                stacked = kind == LinearKind.name and motif.member in self.stacking
+                stacked = kind == LinearKind.name and (motif.member, "forward") in self.stacking
                 yield kind, {**used, "stacked": True} if stacked else used, times
 
     def _readings(self, motif: TargetMotif, run: list[TargetCluster]) -> Iterator[tuple[str, Config]]:
@@ -173,7 +174,7 @@ class _MotifReader:
     def _as_trained(self, kind: str, config: Config, motif: TargetMotif, run: list[TargetCluster]) -> Config:
         """A block that has the gradients that the member has, and whose batch norm is frozen where the model froze its
         own: torch runs the same operator as in inference."""
-        if kind == AttentionKind.name and motif.member not in self.stacking:
+        if kind == AttentionKind.name and (motif.member, "backward") not in self.stacking:
             return with_gradients_apart(config)
         if kind == PointwiseKind.name and self._is_constant(config, motif.member):
             return {**config, "constant": True}
@@ -182,8 +183,10 @@ class _MotifReader:
 
     def _is_constant(self, config: Config, member: str) -> bool:
         """Whether an operand is broadcast, and no gradient is summed for it."""
-        operand, shape = (without_leading_ones(config.get(name, ())) for name in ("operand", "shape"))
-        return bool(operand) and operand != shape and operand not in self.summed.get((member, config["shape"]), ())
+        if "operand" not in config or member not in self.summed:
+            return False
+        operand, shape = (without_leading_ones(config[name]) for name in ("operand", "shape"))
+        return operand != shape and (config["shape"], operand) not in self.summed[member]
 
     def _is_projection(self, kind: str, config: Config, motif: TargetMotif, run: list[TargetCluster]) -> bool:
         """Whether what is read as a step of a GRU is a projection of queries, keys and values, of the same shape: its

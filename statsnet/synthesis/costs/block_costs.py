@@ -146,7 +146,7 @@ class BlockCosts:
         )
 
     def loads(self) -> list[StepLoad]:
-        """Of all candidates, as measured alone."""
+        """Of all candidates: in place where a network held them, else as measured alone."""
         return [self._load(p, ()) for p in self.placed]
 
     def resize(self, blocks: Iterable[Placed]) -> tuple[BlockCosts, list[Placed]]:
@@ -214,8 +214,8 @@ class BlockCosts:
         return replace(self, in_place={**self.in_place, **learnt}, _columns={}, _apart_s={})
 
     def learn_optimizers(self, counts: Counts, there: Iterable[OperatorGroup]) -> BlockCosts:
-        """With the times of the optimizers' operators in a step of a measured network of so many uses of blocks. Of
-        blocks in other sizes, the shapes of these are not known."""
+        """With the times of the optimizers' operators in a step of a measured network of so many uses of blocks. If
+        one of these is a block in another size, only kernel classes are learnt: its operators' shapes are not known."""
         stepping = {key: n for key, n in counts.items() if key in self.optimizer_loads}
         alone = tuple(g for key, n in stepping.items() for g in scaled(self.optimizer_loads[key].groups, float(n)))
         sums = sums_of([(alone, tuple(there))])

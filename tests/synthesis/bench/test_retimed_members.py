@@ -290,6 +290,10 @@ def test_if_none_can_be_timed_those_that_would_follow_are_told_of(
     target = target_of_mix(many(profile, 90))
     assert with_setup(bench, note=said.append).retime_members(target, {m.name for m in target.members}, SPEED) == {}
     *each, others = said
+    beside = replace(profile.measurements[0], reference=ReferenceTime(network=WORK, latency_s=0.02))
+    known = target_of_mix(many(replace(profile, measurements=(beside,)), 90))
+    silent_bench = with_fresh_cache(bench, time.time_ns())
+    assert len(silent_bench.retime_members(known, {m.name for m in known.members}, SPEED)) == 90
     assert len(each) == len({task.model.batch for task in tasks}) < 90
     assert others.startswith(f"the times of {90 - len(each)} other members stay those of their signatures")
 

@@ -248,22 +248,30 @@ def test_a_loop_stacks_its_results_where_the_model_stacks(stacks: bool) -> None:
 
 
 @pytest.mark.parametrize(("mode", "stacks", "unstacked"), [
-    ("training", False, True), ("training", True, False), ("inference", False, False),
+    ("training", "", True), ("training", "forward", True), ("training", "backward", False), ("inference", "", False),
 ])  # fmt: skip
-def test_three_inputs_of_attention_are_one_where_the_model_stacks(mode: Mode, stacks: bool, unstacked: bool) -> None:
+def test_three_inputs_of_attention_are_one_where_gradients_are_stacked(
+    mode: Mode, stacks: str, unstacked: bool
+) -> None:
     heads = tensor(2, 4, 8, 16)
     flash = cluster("aten._scaled_dot_product_flash_attention_for_cpu.default", "forward", (heads,) * 3, 2, 4, 8, 16)
-    stack = cluster("aten.stack.default", "backward", ({"tensors": [heads] * 3}, 0), 3, 2, 4, 8, 16)
+    stack = cluster("aten.stack.default", stacks, ({"tensors": [heads] * 3}, 0), 3, 2, 4, 8, 16)
     (found,) = in_one_motif(mode, flash, *([stack] if stacks else []))
     assert found.config.get("unstacked", False) == unstacked
 
 
+@pytest.mark.parametrize("operand", [(16,), ()])
 @pytest.mark.parametrize(("mode", "summed", "constant"), [
-    ("training", False, True), ("training", True, False), ("inference", False, False),
+    ("training", "", True), ("training", "for it", False), ("training", "unknown", False), ("inference", "", False),
 ])  # fmt: skip
-def test_what_is_broadcast_is_constant_if_no_gradient_is_summed(mode: Mode, summed: bool, constant: bool) -> None:
-    product = cluster("aten.mul.Tensor", "forward", (tensor(8, 4, 16), tensor(16)), 8, 4, 16)
-    gradient = cluster("aten.sum.dim_IntList", "backward", (tensor(8, 4, 16), [0, 1], True), 1, 1, 16)
+def test_what_is_broadcast_is_constant_if_no_gradient_is_summed(
+    mode: Mode, summed: str, constant: bool, operand: tuple[int, ...]
+) -> None:
+    """A recording may not tell of what a sum is."""
+    product = cluster("aten.mul.Tensor", "forward", (tensor(8, 4, 16), tensor(*operand)), 8, 4, 16)
+    gradient = cluster("aten.sum.dim_IntList", "backward", (tensor(8, 4, 16), [0, 1], True), 1, 1, *operand)
+    if summed == "unknown":
+        gradient = replace(gradient, args=(), outputs=())
     (found,) = in_one_motif(mode, product, *([gradient] if summed else []))
     assert found.config.get("constant", False) == constant
 

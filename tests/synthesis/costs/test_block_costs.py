@@ -16,7 +16,7 @@ from statsnet.synthesis.bench.block_measurement import BlockMeasurement, BlockPa
 from statsnet.synthesis.costs.block_costs import LEAST_CALL_S, BlockCosts
 from statsnet.synthesis.costs.corrections import LARGEST_CORRECTION
 from statsnet.synthesis.costs.loads import groups_of
-from statsnet.synthesis.failing_blocks import without_operators
+from statsnet.synthesis.failing_blocks import without_operators, without_untried
 from statsnet.synthesis.program.matched_characteristics import MatchedCharacteristics
 
 ROWS = MatchedCharacteristics(target_of(small_signature()))
@@ -113,6 +113,17 @@ def test_a_resized_block_of_another_shape_corrects_no_shape() -> None:
     costs, larger = resized(costs, linear(40), 60)
     costs = in_place(costs, (linear(40), small), (larger, part("k", 0.003, shape_class="memory")))
     assert seconds(costs, linear(400)) == pytest.approx(0.001)
+
+
+def test_a_network_that_fails_has_measured_blocks_for_those_that_never_ran() -> None:
+    """One with an optimizer with which no block was measured has nothing in its place."""
+    origin = linear(40, "sgd")
+    costs, larger = resized(costs_of((origin, alone(part("k", 0.001), part("o", 0.0005)))), origin, 60)
+    unknown = replace(larger, optimizer="adam")
+    costs = replace(costs, known={**costs.known, unknown.key: unknown})
+    others, counts = without_untried(costs, {larger.key: 2, origin.key: 1, unknown.key: 5})
+    assert counts == {origin.key: 3}
+    assert others.unsound == {larger.identity}
 
 
 def test_an_optimizer_of_resized_parameters_corrects_no_shape() -> None:

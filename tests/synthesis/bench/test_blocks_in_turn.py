@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from block_configs import CONFIGS
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import laid_out, with_tuples
+from statsnet.measure import reference_network
 from statsnet.measure.task import Context, Event
 from statsnet.profiling.timeline import Timeline, profile_step
 from statsnet.proxy.towers import Placed
@@ -144,3 +146,16 @@ def test_gradients_lie_in_memory_as_in_a_network(kind: str) -> None:
         with torch.no_grad():
             y = block.module(block._input())
         assert block.grad.stride() == laid_out(torch.randn_like(y), block.module).stride(), config
+
+
+def test_the_reference_network_is_looked_at_several_times_for_each_few_blocks(
+    proxy_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However short their passes are: one disturbed look would say that they are faster than they are."""
+    monkeypatch.setattr(reference_network, "LOOK_S", 0.001)
+    bench = BlocksInTurn("cpu", str(proxy_folder))
+    assert bench._reference is not None
+    for number in (1, 2):
+        measured = bench.measure(blocks("inference"))
+        assert len(bench._reference.latency_s) >= number * reference_network.FEWEST_LOOKS
+        assert all(m.reference_latency_s for m in measured)
