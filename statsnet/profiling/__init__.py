@@ -8,7 +8,7 @@ Every call in order
 Times joined to the calls
     timeline, operator_times, joining, joined_traces, event_names, gpu_activity, hardware_counters
 Steps that differ, or run in one piece
-    representatives, alike, beside_calls, varying, laps, draws, loop_steps, compiled_step
+    representatives, alike, beside_calls, varying, laps, draws, loop_steps, loop_phases, compiled_step
 What follows from the calls
     motifs, memory, autocast_shares, costs/, check
 Which library a GPU kernel belongs to

@@ -18,6 +18,7 @@ from statsnet.profiling.denormals import denormal_share
 from statsnet.profiling.encode import encode_arguments, encode_outputs
 from statsnet.profiling.higher_order import derivatives_seen, run_in_parts
 from statsnet.profiling.kernel_log import KernelLog
+from statsnet.profiling.loop_phases import OPTIMIZER_RANGES, AfterBackward, scales_gradients
 from statsnet.profiling.own_operators import is_made_of, is_own, run_seen_inside
 from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
@@ -52,13 +53,9 @@ class OpCall:
     denormal_share: float = 0.0
 
 
-_OPTIMIZER = "Optimizer.step#"
-"""So begins the name of the range that torch itself opens around each step of an optimizer."""
-
-
 class _Range(NamedTuple):
     """A `record_function` range that is open: autograd's next node and backward pass (-1: none) at its begin, and of an
-    optimizer's step the phase that it interrupts."""
+    optimizer's range the phase that it interrupts."""
 
     segment: str
     node: int
@@ -83,6 +80,7 @@ class CaptureMode(TorchDispatchMode):
         self._producer: dict[int, int] = {}
         self._ranges: list[_Range] = []
         self._nodes: list[tuple[int, int, str]] = []
+        self._after_backward = AfterBackward()
         self._log = kernel_log
 
     def __torch_dispatch__(
@@ -125,12 +123,13 @@ class CaptureMode(TorchDispatchMode):
             result = run(*args, **kwargs)
         with self._aside():
             denormal = denormal_share(operand_tensors((result,), {})) if self._log else 0.0
-        index = len(self.calls)
+        index, phase = len(self.calls), self._current_phase(name)
+        self._after_backward.see(index, name, phase)
         self.calls.append(
             OpCall(
                 op=safe_op(name),
                 event="::".join(name.split(".")[:2]),
-                phase=self._current_phase(name),
+                phase=phase,
                 args=encoded,
                 outputs=encode_outputs(result),
                 producers=producers,
@@ -157,16 +156,23 @@ class CaptureMode(TorchDispatchMode):
         if "_enter" in name:
             label = str(args[0]) if args else ""
             segment = label.removeprefix("segment:") if label.startswith("segment:") else self._outer()
-            is_optimizer = label.startswith(_OPTIMIZER)
+            is_optimizer = label.startswith(OPTIMIZER_RANGES)
             backward = torch._C._current_graph_task_id()
             self._ranges.append(_Range(segment, node, backward, is_optimizer, self.phase))
             if is_optimizer:
-                self.phase = "optimizer"
+                self._begin_optimizer()
         elif self._ranges:
             ended = self._ranges.pop()
             self._nodes.append((ended.node, node, ended.segment))
             if ended.is_optimizer:
                 self.phase = ended.interrupted
+
+    def _begin_optimizer(self) -> None:
+        places = self._after_backward.take()
+        if self.phase is None:  # nobody names the phases
+            for place in places:
+                self.calls[place].phase = "optimizer"
+        self.phase = "optimizer"
 
     def _current_segment(self) -> str | None:
         if self._ranges:
@@ -188,7 +194,7 @@ class CaptureMode(TorchDispatchMode):
             return "optimizer"  # it steps in a hook, as soon as a gradient is there
         if backward != -1 or "_backward." in op:
             return "backward"
-        return self.phase or "forward"
+        return self.phase or ("optimizer" if scales_gradients(op) else "forward")
 
     def _producers(self, tensors: list[torch.Tensor]) -> tuple[int, ...]:
         producers = {self._producer[key] for t in tensors if (key := _storage_key(t)) in self._producer}

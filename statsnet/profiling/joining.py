@@ -20,6 +20,7 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_times import Wait, mean_wait
 from statsnet.profiling.event_names import event_name, joined_name
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.loop_phases import OPTIMIZER_RANGES, optimizer_places
 from statsnet.profiling.timeline import join_in_order, saved_copy, times_of
 from statsnet.signatures.operators import is_tensor
 
@@ -100,7 +101,7 @@ class StepJoin:
         """Add the times of a step, profiled with shapes; and say how many calls it made."""
         number, matched = _same_step(self.variants, step)
         if number is None:
-            leaves = list(_leaves(step, self._known))
+            leaves = _with_optimizer(list(_leaves(step, self._known)), step)
             matched = {i: event for i, (event, _) in enumerate(leaves)}
             keys: list[Key | None] = [key for _, key in leaves]
         else:
@@ -253,7 +254,15 @@ def _leaves(step: StepEvents, known: set[Key]) -> Iterator[tuple[Event, Key]]:
 def _phase(event: Event, outer: str) -> str:
     if event.name.startswith("autograd::engine::"):
         return "backward"
-    return "optimizer" if event.name.startswith("Optimizer.step#") else outer
+    return "optimizer" if event.name.startswith(OPTIMIZER_RANGES) else outer
+
+
+def _with_optimizer(leaves: list[tuple[Event, Key]], step: StepEvents) -> list[tuple[Event, Key]]:
+    """The same leaves; those that a capture counts to the optimizer, outside its ranges, are the optimizer's."""
+    calls = [(event.start_ns, i, key[0].replace("::", "."), key[1]) for i, (event, key) in enumerate(leaves)]
+    begun = [event.start_ns for event in step.inside if event.name.startswith(OPTIMIZER_RANGES)]
+    found = optimizer_places(calls, begun)
+    return [(event, (key[0], "optimizer", key[2]) if i in found else key) for i, (event, key) in enumerate(leaves)]
 
 
 def _holds(event: Event, name: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.profiling.capture import OpCall
+from statsnet.profiling.loop_phases import OPTIMIZER_RANGES, optimizer_places
 from statsnet.recordings.chrome_trace import RecordedEvent
 from statsnet.recordings.described import Describer
 from statsnet.recordings.operators import is_collective, is_composite, is_operator_name
@@ -35,6 +36,7 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
     calls: list[OpCall] = []
     events: dict[int, Event] = {}
     optimizer: str | None = None
+    optimizer_ns: list[int] = []
     stack: list[tuple[Event, str, bool, Noted | None]] = [(e, "forward", False, None) for e in reversed(step.roots)]
     while stack:
         event, outer, is_inside, noted = stack.pop()
@@ -42,6 +44,8 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
             continue
         phase = phase_of(event.name, outer)
         optimizer = optimizer_of(event.name) or optimizer
+        if event.name.startswith(OPTIMIZER_RANGES):
+            optimizer_ns.append(event.start_ns)
         noted = event.noted or noted
         is_call, goes_on = _role(event, device, is_inside)
         if is_call:
@@ -56,6 +60,8 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
                 for child in reversed(event.children)
                 if event.kind != "annotation" or child.start_ns < step.step.end_ns
             )
+    for place in optimizer_places([(events[i].start_ns, i, c.op, c.phase) for i, c in enumerate(calls)], optimizer_ns):
+        calls[place].phase = "optimizer"
     return RecordedCalls(calls=calls, events=events, optimizer=optimizer)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.errors import FileFormatError
+from statsnet.profiling.loop_phases import OPTIMIZER_RANGES, optimizer_places
 from statsnet.recordings.arguments import Arguments, item, of_execution_trace
 from statsnet.recordings.operators import is_composite, is_operator_name
 from statsnet.recordings.parameters import TensorUse
@@ -225,7 +226,14 @@ def places_of(nodes: Sequence[Node]) -> dict[int, Place]:
             current = int(number[1])
         if places[node.id].step is None and current is not None:
             places[node.id] = replace(places[node.id], step=current)
+    for number in _of_optimizers(nodes, places):
+        places[number] = replace(places[number], phase="optimizer")
     return places
+
+
+def _of_optimizers(nodes: Sequence[Node], places: Mapping[int, Place]) -> set[int]:
+    calls = [(n.id, n.id, n.name.replace("::", "."), places[n.id].phase) for n in nodes if n.is_operator]
+    return optimizer_places(calls, (n.id for n in nodes if n.name.startswith(OPTIMIZER_RANGES)))
 
 
 def _inner(outer: Place, around: Node | None, node: Node) -> Place:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from statsnet.profiling.loop_phases import OPTIMIZER_RANGES
 from statsnet.signatures.public_names import safe_optimizer
 
 STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
@@ -13,7 +14,7 @@ _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+?)\.step")
 
 def phase_of(name: str, outer: str) -> str:
     """The phase of a range, given that of the range around it."""
-    if name.startswith(("Optimizer.step#", "Optimizer.zero_grad#")):
+    if name.startswith(OPTIMIZER_RANGES):
         return "optimizer"
     if name.startswith("enumerate(DataLoader)"):
         return "input"

@@ -104,6 +104,39 @@ def test_an_optimizer_that_steps_in_a_hook_of_gradients_is_none_of_backward_s_wo
     assert (phases["add_"], phases["mm"]) == ("optimizer", "backward")
 
 
+def test_what_a_loop_does_to_gradients_before_the_step_is_the_optimizers() -> None:
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=False)
+        scaler.scale(torch.exp(layer(torch.ones(1, 2))).sum()).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+    captured(step)  # makes the gradients
+    phases = [(b, c.phase) for c in captured(step) for b in bases([c])]
+    for name in ("zero_", "_foreach_norm", "_foreach_mul_", "_amp_foreach_non_finite_check_and_unscale_",
+                 "_amp_update_scale_"):  # fmt: skip
+        assert {phase for base, phase in phases if base in (name, f"_foreach_{name}")} == {"optimizer"}, name
+    assert {phase for base, phase in phases if base in ("exp", "addmm")} == {"forward"}
+
+
+def test_a_model_that_runs_between_backward_and_step_is_none_of_the_optimizers() -> None:
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step() -> None:
+        layer(torch.ones(1, 2)).sum().backward()
+        torch.exp(layer(torch.ones(1, 2)))
+        optimizer.step()
+
+    assert {c.phase for c in captured(step) if bases([c])[0] in ("addmm", "exp")} == {"forward"}
+
+
 def test_a_phase_that_the_step_names_goes_on_after_an_optimizer() -> None:
     """As of a wrapper that torch does not know: its optimizer's step, and then work of its own."""
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)

@@ -74,6 +74,17 @@ def calls(signature: Signature) -> dict[tuple[str, str], float]:
     return dict(found)
 
 
+def test_a_clipped_gradient_is_the_optimizers(tmp_path: Path) -> None:
+    nodes = step_nodes(100, 4, 1)
+    optimizer = next(i for i, n in enumerate(nodes) if n["name"].startswith("Optimizer."))
+    for later in nodes[optimizer:]:
+        later["id"] += 10
+    nodes[-1]["ctrl_deps"] += 10
+    clip = node(nodes[optimizer]["id"] - 5, "aten::neg", 100, (tensor(6, 256, 128),), (tensor(6, 256, 128),))
+    signature = read_execution_trace(write(tmp_path / "et.json", [*nodes, clip])).signature
+    assert calls(signature)["aten.neg.default", "optimizer"] == 1
+
+
 def test_a_step_has_its_products_once_and_its_phases(tmp_path: Path) -> None:
     nodes = [*step_nodes(100, 4, 1), *step_nodes(200, 5, 2)]
     path = write(tmp_path / "et.json.gz", nodes)

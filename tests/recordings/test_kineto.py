@@ -48,6 +48,17 @@ def test_the_busiest_step_and_its_operators(recording: Path) -> None:
     assert (signature.mode, signature.dtype, signature.optimizer) == ("training", "float32", "adamw")
 
 
+def test_a_clipped_gradient_and_one_that_is_set_to_zero_are_the_optimizers(tmp_path: Path) -> None:
+    def on(name: str, ts: float) -> dict[str, Any]:
+        return operator(name, ts, 5, [[8, 8]], ["float"], [""])
+
+    ranges = [span("user_annotation", "Optimizer.zero_grad#SGD.zero_grad", 1700, 50), on("aten::zero_", 1710)]
+    events = [*training_step(), on("aten::relu", 1100), on("aten::neg", 1300), *ranges, on("aten::exp", 1800)]
+    phases = dict(rows(read_kineto(write(tmp_path / "trace.json", events)).signature).keys())
+    found = {name: phases[f"aten.{name}.default"] for name in ("relu", "neg", "zero_", "exp")}
+    assert found == {"relu": "forward", "neg": "optimizer", "zero_": "optimizer", "exp": "forward"}
+
+
 def test_a_cpus_steps_of_equal_work_give_median_times(tmp_path: Path) -> None:
     """Any of them may have been disturbed; one here has only a part of the operators, one has other shapes."""
     events: list[dict[str, Any]] = []
