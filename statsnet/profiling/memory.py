@@ -35,10 +35,12 @@ def memory_record(
     buffers = list(model.buffers()) if model is not None else []
     weights = [*parameters, *(_hidden_weights(model) if model is not None else [])]
     input_bytes = data_bytes(list(inputs))
-    # Otherwise this step would free an earlier step's gradients, which would hide as much of its own memory.
-    for parameter in parameters:
-        parameter.grad = None
-    transient = None if step is None else _transient_peak(step, device)
+    transient = None
+    if step is not None:
+        # Otherwise this step would free an earlier step's gradients, which would hide as much of its own memory.
+        for parameter in parameters:
+            parameter.grad = None
+        transient = _transient_peak(step, device)
     kept = None if optimizer is None else optimizer.state()
     state = None if kept is None else _bytes(kept)
     resident = _bytes(weights) + _bytes(buffers) + input_bytes + (state or 0)

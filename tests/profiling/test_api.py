@@ -65,6 +65,15 @@ def test_a_training_loop_of_fixed_shapes(tmp_path: Path) -> None:
     assert p.estimated_share == 0.0
 
 
+def test_a_loop_keeps_its_gradients() -> None:
+    net = model()
+    with statsnet.profile("mine", model=net) as p:
+        for _ in range(first_steps() + len(ROUND)):
+            net(torch.randn(4, 16)).square().mean().backward()
+            p.step()
+    assert all(parameter.grad is not None for parameter in net.parameters())
+
+
 def test_an_inference_loop(capfd: pytest.CaptureFixture[str]) -> None:
     net = model().eval()
     with torch.no_grad(), statsnet.profile("mine", optimizer="sgd") as p:
