@@ -14,7 +14,13 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.loop_phases import OPTIMIZER_RANGES, optimizer_places
 from statsnet.recordings.chrome_trace import RecordedEvent
 from statsnet.recordings.described import Describer
-from statsnet.recordings.operators import is_collective, is_composite, is_operator_name
+from statsnet.recordings.operators import (
+    does_work,
+    is_collective,
+    is_composite,
+    is_operator_name,
+    may_run_alone,
+)
 from statsnet.recordings.phases import optimizer_of, phase_of
 from statsnet.recordings.process_groups import Noted, with_noted
 from statsnet.signatures.categories import is_metadata
@@ -79,6 +85,9 @@ def _role(event: RecordedEvent, device: str, is_inside: bool) -> tuple[bool, boo
         return event.kind == "operator" or is_inside or is_collective(event.name), True
     if event.kind == "annotation":
         return False, True
+    if composite and may_run_alone(event.name):
+        is_alone = not any(does_work(inner.name) for inner in event.within() if inner is not event)
+        return is_alone, not is_alone
     if composite is None and is_operator_name(event.name):
         return not any(isinstance(c, RecordedEvent) and c.kind == "operator" for c in event.children), True
     compiled = device == "cpu" and not event.children and "cpp_fused" in event.name

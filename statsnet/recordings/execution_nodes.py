@@ -16,7 +16,7 @@ from typing import Any
 from statsnet.errors import FileFormatError
 from statsnet.profiling.loop_phases import OPTIMIZER_RANGES, optimizer_places
 from statsnet.recordings.arguments import Arguments, item, of_execution_trace
-from statsnet.recordings.operators import is_composite, is_operator_name
+from statsnet.recordings.operators import does_work, is_composite, is_operator_name, may_run_alone
 from statsnet.recordings.parameters import TensorUse
 from statsnet.recordings.phases import STEP, phase_of
 from statsnet.recordings.process_groups import NAME, Noted, noted_in_node
@@ -65,7 +65,7 @@ class Side:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """`record_id` is the number of the profiler's record of it, where the trace has it; `noted` is what a process group
-    notes of a collective around it."""
+    notes of a collective around it. `is_alone` is an operator that runs no others here, and may elsewhere."""
 
     id: int
     parent: int
@@ -75,6 +75,7 @@ class Node:
     inputs: Side
     outputs: Side
     noted: Noted | None = None
+    is_alone: bool = False
 
     @property
     def is_operator(self) -> bool:
@@ -82,7 +83,7 @@ class Node:
 
     @property
     def only_calls_others(self) -> bool:
-        return is_composite(self.name) is True
+        return not self.is_alone and is_composite(self.name) is True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +167,22 @@ def without_copies(nodes: Sequence[Node]) -> list[Node]:
     """Each node once that a file holds several times."""
     first: dict[int, Node] = {}
     return [node for node in nodes if (known := first.setdefault(node.id, node)) is node or known != node]
+
+
+def alone_marked(nodes: Sequence[Node]) -> list[Node]:
+    """The same nodes, with those marked that do the work themselves of which other devices' are made of others."""
+    if not any(may_run_alone(node.name) for node in nodes):
+        return list(nodes)
+    parents = {node.id: node.parent for node in nodes}
+    holders: set[int] = set()
+    for node in nodes:
+        around = node.parent if does_work(node.name) else None
+        while around in parents and around not in holders:
+            holders.add(around)
+            around = parents[around]
+    return [
+        replace(node, is_alone=True) if may_run_alone(node.name) and node.id not in holders else node for node in nodes
+    ]
 
 
 def oddities(nodes: Sequence[Node]) -> Iterator[str]:

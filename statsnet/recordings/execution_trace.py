@@ -19,6 +19,7 @@ from statsnet.recordings.described import Describer
 from statsnet.recordings.execution_nodes import (
     Node,
     Place,
+    alone_marked,
     nodes_by_step,
     oddities,
     places_of,
@@ -41,7 +42,7 @@ def read_execution_trace(path: Path, *, step: int | None = None, mode: str | Non
     FileFormatError for what is no execution trace, and UsageError for a step that it does not hold.
     """
     read = read_nodes(path)
-    nodes = without_copies(read)
+    nodes = alone_marked(without_copies(read))
     places = places_of(nodes)
     steps = nodes_by_step(
         nodes, places, lambda n: n.is_operator and not places[n.id].inside and not n.only_calls_others

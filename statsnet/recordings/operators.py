@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from statsnet.recordings.arguments import Arguments, dtype_at, item
+from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.public_names import safe_op
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
@@ -67,6 +68,24 @@ def is_composite(name: str) -> bool | None:
     names = [name if o == "default" else f"{name}.{o}" for o in plain or packet.overloads()]
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return all(has_kernel(n, "CompositeImplicitAutograd") for n in names if torch._C._dispatch_has_kernel(n))
+
+
+_WITH_KERNELS = frozenset(
+    {"aten::linear", "aten::max_pool2d", "aten::_fused_rms_norm", "aten::mish_backward", "aten::silu_backward",
+     "aten::native_channel_shuffle"}
+)  # fmt: skip
+"""Composite operators for which some device has kernels (an Apple GPU for `linear`): there they call no others."""
+
+
+def may_run_alone(name: str) -> bool:
+    """Whether an operator that `is_composite` does the work itself on some devices."""
+    return name in _WITH_KERNELS
+
+
+@cache
+def does_work(name: str) -> bool:
+    """Whether a recorded operator does work of its own, wherever it runs."""
+    return is_operator_name(name) and not is_composite(name) and not is_metadata(public_name(name))
 
 
 def is_collective(name: str) -> bool:

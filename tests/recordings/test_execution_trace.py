@@ -85,6 +85,12 @@ def test_a_clipped_gradient_is_the_optimizers(tmp_path: Path) -> None:
     assert calls(signature)["aten.neg.default", "optimizer"] == 1
 
 
+def test_a_composite_operator_that_runs_no_other_is_a_call(tmp_path: Path) -> None:
+    nodes = [node(100, "aten::linear", 2, (X, W, NONE), (Y,)), node(101, "aten::empty", 100)]
+    found = calls(read_execution_trace(write(tmp_path / "et.json", nodes)).signature)
+    assert found["aten.linear.default", "forward"] == 1
+
+
 def test_a_step_has_its_products_once_and_its_phases(tmp_path: Path) -> None:
     nodes = [*step_nodes(100, 4, 1), *step_nodes(200, 5, 2)]
     path = write(tmp_path / "et.json.gz", nodes)

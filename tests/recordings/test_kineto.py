@@ -365,3 +365,15 @@ def test_a_step_on_an_apple_gpu_has_no_times(tmp_path: Path) -> None:
     found = read_kineto(write(tmp_path / "t.json", events, deviceProperties=[]))
     assert any("Apple GPU" in note for note in found.notes) and not any("CUDA" in note for note in found.notes)
     assert measurement(found.signature).cluster_time_s == (None,)
+
+
+def test_a_composite_operator_with_a_kernel_of_the_device_is_a_call(tmp_path: Path) -> None:
+    """Of an Apple GPU's steps: `linear` holds a memory allocation at most, and no `addmm`."""
+    linear = LINEAR[0]
+    empty = operator("aten::empty", 1011, 3, [[], []], ["", ""], ["[64, 256]", ""])
+    mish = operator("aten::mish_backward", 1100, 9, [[8, 8], [8, 8]], ["float", "float"], ["", ""])
+    found = rows(read_kineto(write(tmp_path / "t.json", [linear, empty, mish], deviceProperties=[])).signature)
+    assert {op for op, _ in found} == {"aten.linear.default", "aten.mish_backward.default"}
+    assert found["aten.linear.default", "forward"][2] == FLOPS
+    others = rows(read_kineto(write(tmp_path / "others.json", LINEAR, deviceProperties=[])).signature)
+    assert {op for op, _ in others} == {"aten.addmm.default"}
