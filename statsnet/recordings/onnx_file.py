@@ -9,6 +9,12 @@ from typing import Any
 from statsnet.errors import FileFormatError, UsageError, first_line
 from statsnet.signatures.gzipped import read_unpacked
 
+MOST_BYTES = 2**31
+"""What protobuf can read. A larger model has its weights in files beside it, which are not needed."""
+
+LONG_BYTES = 2**16
+"""Weights of so many bytes are no sizes: only their shapes are needed, and a model is copied several times."""
+
 MOST_NODES = 300_000
 """Of a model, with what its functions hold wherever they are called: a function that calls another twice, which calls
 a third twice, doubles with every line of the file. Each node takes a kilobyte."""
@@ -43,7 +49,8 @@ def load_model(path: Path, dims: Mapping[str, int], note: Callable[[str], object
 
 def _parsed(path: Path) -> Any:
     onnx = onnx_package()
-    data = read_unpacked(path)
+    beside = "keep its weights in files beside it: onnx.save_model(..., save_as_external_data=True)"
+    data = read_unpacked(path, most=MOST_BYTES, hint=beside)
     try:
         model = onnx.load_model_from_string(data)
     except Exception as error:  # protobuf's DecodeError is of a package that is not ours
@@ -54,7 +61,15 @@ def _parsed(path: Path) -> Any:
         raise FileFormatError(
             f"'{path}' is no ONNX model", cause="it holds no graph of operators", hint="export it with torch.onnx"
         )
+    for weight in model.graph.initializer:
+        if weight.ByteSize() > LONG_BYTES:
+            for name in _VALUES:
+                weight.ClearField(name)
     return model
+
+
+_VALUES = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+"""Where protobuf keeps a tensor's elements."""
 
 
 def _check_size(model: Any, path: Path) -> None:

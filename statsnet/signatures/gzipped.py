@@ -78,15 +78,13 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
 
 
-def read_unpacked(path: Path, *, most: int = MOST_BYTES) -> bytes:
+def read_unpacked(path: Path, *, most: int = MOST_BYTES, hint: str = "give a shorter recording") -> bytes:
     """A file's whole content. Raises FileFormatError if it cannot be read, is damaged, or has more than `most`
-    bytes: a small file may unpack to more than there is memory."""
+    bytes (then with this `hint`): a small file may unpack to more than there is memory."""
     with reading(path), open_unpacked(path) as file:
         content = b"".join(_pieces(file, most + 1))
     if len(content) > most:
-        raise FileFormatError(
-            f"'{path}' is too large", cause=f"more than {most} bytes, unpacked", hint="give a shorter recording"
-        )
+        raise FileFormatError(f"'{path}' is too large", cause=f"more than {most} bytes, unpacked", hint=hint)
     return content
 
 

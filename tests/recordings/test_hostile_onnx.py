@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from onnx_files import FLOAT, helper, onnx, save
+from onnx_files import FLOAT, helper, onnx, save, weight
 
 from statsnet.errors import FileFormatError, UsageError
+from statsnet.recordings import onnx_file
 from statsnet.recordings.onnx_graph import GraphReader
 from statsnet.recordings.onnx_model import read_onnx
 from statsnet.recordings.onnx_values import computed
@@ -153,6 +154,19 @@ def test_other_files_and_sizes_are_refused_in_a_sentence(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UsageError, match="onnx is not installed"):
         read_onnx(path)
+
+
+def test_a_model_that_is_too_large_is_told_to_keep_its_weights_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = [weight("w", 300, 300)]
+    path = save(tmp_path / "m.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [value("x", 2, 300)], weights)
+    (cluster,) = read_onnx(path).signature.clusters
+    assert cluster.flops == 2 * 2 * 300 * 300, "a long weight's shape is enough"
+    monkeypatch.setattr(onnx_file, "MOST_BYTES", 1000)
+    with pytest.raises(FileFormatError, match="too large") as refused:
+        read_onnx(path)
+    assert "save_as_external_data" in (refused.value.hint or "")
 
 
 def test_what_computes_sizes_holds_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
