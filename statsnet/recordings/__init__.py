@@ -12,7 +12,7 @@ Files with counts alone
     execution_trace, execution_nodes
 ONNX models, counts too
     onnx_model, onnx_file, onnx_graph, onnx_call, onnx_operators, onnx_products, onnx_maps, onnx_reductions,
-    onnx_einsum, onnx_values
+    onnx_einsum, onnx_indexing, onnx_quantized, onnx_values
 ONNX Runtime's own operators
     onnx_fused, onnx_parts, onnx_attention
 """

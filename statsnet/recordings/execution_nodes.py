@@ -243,8 +243,8 @@ def places_of(nodes: Sequence[Node]) -> dict[int, Place]:
             current = int(number[1])
         if places[node.id].step is None and current is not None:
             places[node.id] = replace(places[node.id], step=current)
-    for number in _of_optimizers(nodes, places):
-        places[number] = replace(places[number], phase="optimizer")
+    for id_ in _of_optimizers(nodes, places):
+        places[id_] = replace(places[id_], phase="optimizer")
     return places
 
 

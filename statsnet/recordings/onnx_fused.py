@@ -158,7 +158,14 @@ def _integer_product(node: FusedNode) -> Fused:
     known: dict[str, Tensor] = {}
     if first and second and len(second["shape"]) == 2:
         known[node.results[0]] = {"shape": [*first["shape"][:-1], second["shape"][1]], "dtype": "float32"}
-    return Fused(parts=(Part(op="MatMulInteger", inputs=node.names[:2], outputs=node.results[:1]),), known=known)
+    names, parts = node.names[:2], []
+    if first and first["dtype"].startswith("float"):  # it is made one of integers on the way in
+        bytes_, scale, zero = (node.between(what) for what in ("bytes", "scale", "zero"))
+        known[bytes_] = {"shape": first["shape"], "dtype": "uint8"}
+        parts.append(Part(op="DynamicQuantizeLinear", inputs=names[:1], outputs=(bytes_, scale, zero)))
+        names = (bytes_, *names[1:])
+    product = Part(op="MatMulInteger", inputs=names, outputs=node.results[:1])
+    return Fused(parts=(*parts, product), known=known)
 
 
 def _few_bits(node: FusedNode) -> Fused | None:
@@ -167,7 +174,8 @@ def _few_bits(node: FusedNode) -> Fused | None:
     if first is None or rows < 1 or columns < 1 or node.call.input(1) is None:
         return None
     result = {"shape": [*first["shape"][:-1], columns], "dtype": first["dtype"]}
-    part = Part(op="QuantizedLinear", inputs=node.names[:3], outputs=node.results[:1])
+    how = {"bits": node.number("bits", 4), "block_size": node.number("block_size"), "N": columns}
+    part = Part(op="QuantizedLinear", inputs=node.names[:3], outputs=node.results[:1], attributes=how)
     return Fused(parts=(part,), known={node.results[0]: result})
 
 

@@ -20,6 +20,7 @@ from statsnet.recordings.onnx_fused import DOMAINS as FUSED_DOMAINS
 from statsnet.recordings.onnx_fused import parts_of
 from statsnet.recordings.onnx_operators import opaque, translate
 from statsnet.recordings.onnx_parts import Fused, FusedNode, Part
+from statsnet.recordings.onnx_quantized import result_of as quantized_result
 from statsnet.recordings.onnx_values import MOST_ELEMENTS, computed, shapes_after
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.vocabulary import OPAQUE_OP
@@ -211,12 +212,16 @@ def _fused_node(node: Any, scope: _Scope) -> FusedNode:
 
 def _outputs(op: str, args: list[Any], outputs: list[Any]) -> list[Any]:
     """A product's output in the shape of its flattened operands; attention's with its heads apart."""
-    if op in ("aten.mm.default", "aten.bmm.default") and all(args):
+    if op in ("aten.mm.default", "aten.bmm.default", "aten._int_mm.default") and all(args):
         shape = [*args[0]["shape"][:-1], args[1]["shape"][-1]]
-        return [{"shape": shape, "dtype": args[0]["dtype"]}]
+        told = outputs[0] if outputs else None  # of integers, the result is wider
+        return [{"shape": shape, "dtype": (told or args[0])["dtype"]}]
+    if op == "aten.index_select.default" and args[0] and args[2]:
+        shape, axis = list(args[0]["shape"]), args[1] % max(1, len(args[0]["shape"]))
+        return [{"shape": [*shape[:axis], math.prod(args[2]["shape"]), *shape[axis + 1 :]], "dtype": args[0]["dtype"]}]
     if op == "aten.scaled_dot_product_attention.default":
         return [args[0] | {"shape": [*args[0]["shape"][:-1], args[2]["shape"][-1]]}]
-    return outputs
+    return quantized_result(op, args, outputs) or outputs
 
 
 def _nodes_within(graph: Any) -> int:

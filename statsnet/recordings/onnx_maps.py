@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from statsnet.recordings.onnx_call import OnnxCall, Translated
-from statsnet.recordings.onnx_products import matmul
 
 MOST_SPATIAL_AXES = 3
 
@@ -61,14 +58,6 @@ def _output_padding(call: OnnxCall, kernel: list[int], padding: list[int]) -> li
         return [0] * max(call.rank() - 2, 1)
     each = zip(*sizes, spatial(call, "strides"), _extents(call, kernel), padding, strict=False)
     return [max(0, out - ((n - 1) * stride + extent - 2 * pad)) for n, out, stride, extent, pad in each]
-
-
-def of_integers(call: OnnxCall) -> list[Translated]:
-    """A product or convolution of quantized tensors. Their scales and zeros stand behind each, or at the end."""
-    second = 1 if call.op.endswith("Integer") else 3
-    bias = call.input(8) if call.op == "QLinearConv" else None
-    plain = replace(call, inputs=[call.input(0), call.input(second), bias])
-    return convolution(plain) if "Conv" in call.op else matmul(plain)
 
 
 def pool(call: OnnxCall) -> list[Translated] | None:

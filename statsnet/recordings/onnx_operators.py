@@ -7,11 +7,22 @@ those that compute shapes are nothing. An operator that is not in the table is o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from statsnet.recordings.onnx_call import OnnxCall, Translated
-from statsnet.recordings.onnx_maps import convolution, global_pool, of_integers, pool, rearranged, resize
+from statsnet.recordings.onnx_indexing import INDEXING
+from statsnet.recordings.onnx_maps import convolution, global_pool, pool, rearranged, resize
 from statsnet.recordings.onnx_products import attention, einsum, gemm, matmul, recurrent
+from statsnet.recordings.onnx_quantized import (
+    few_bits,
+    integer_convolution,
+    integer_gemm,
+    integer_product,
+    is_of_integers,
+    with_fraction,
+)
 from statsnet.recordings.onnx_reductions import REDUCTIONS
+from statsnet.signatures.quantized import QUANTIZED
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
 _NOTHING = frozenset({"Constant", "Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan", "SequenceEmpty"})
@@ -26,7 +37,6 @@ _UNARY = {
     "Softplus": "softplus", "IsNaN": "isnan", "IsInf": "isinf", "Mish": "mish", "Celu": "celu",
     "Sinh": "sinh", "Cosh": "cosh", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Asinh": "asinh", "Acosh": "acosh",
     "Atanh": "atanh", "Swish": "silu", "BitwiseNot": "bitwise_not", "Softsign": "abs", "Shrink": "hardshrink",
-    "ThresholdedRelu": "threshold",
 }  # fmt: skip
 _BINARY = {
     "Add": "add.Tensor", "Sub": "sub.Tensor", "Mul": "mul.Tensor", "Div": "div.Tensor", "Pow": "pow.Tensor_Tensor",
@@ -38,12 +48,18 @@ _BINARY = {
 _OF_SEVERAL = {"Max": "maximum.default", "Min": "minimum.default", "Sum": "add.Tensor", "Mean": "add.Tensor"}
 """Any number of operands: ATen takes two at a time."""
 
-_COPIES = {"Cast": "_to_copy", "Range": "arange", "OneHot": "one_hot", "NonZero": "nonzero", "EyeLike": "eye"}
+_COPIES = {"Cast": "_to_copy", "NonZero": "nonzero"}
+
+
+_WITH_FRACTIONS = frozenset({"Sigmoid", "LeakyRelu", "Softmax", "AveragePool", "GlobalAveragePool"})
+"""What ONNX Runtime computes on whole numbers of a byte, and torch on quantized ones alone."""
 
 
 def translate(call: OnnxCall) -> list[Translated] | None:
     """The ATen calls that stand for a node; an empty list if it does nothing on a device; None if it is not known."""
-    op = call.op
+    op, first = call.op, call.input(0)
+    if is_of_integers(first) and op in _WITH_FRACTIONS:
+        call = replace(call, inputs=[with_fraction(first), *call.inputs[1:]])
     if op in _NOTHING:
         return []
     if op in _VIEWS:
@@ -63,11 +79,6 @@ def translate(call: OnnxCall) -> list[Translated] | None:
 def opaque(call: OnnxCall) -> Translated:
     """An operator that is counted, but whose kind is not known."""
     return OPAQUE_OP, list(call.inputs)
-
-
-def _scatter(call: OnnxCall) -> list[Translated]:
-    """The last axis of the indices names an element or a slice. ATen takes a tensor for each axis, of as many bytes."""
-    return [("aten.index_put.default", [call.input(0), {"tensors": [call.input(1)]}, call.input(2)])]
 
 
 def _clip(call: OnnxCall) -> list[Translated]:
@@ -104,17 +115,12 @@ def _triangle(call: OnnxCall) -> list[Translated]:
     return [(f"aten.{'triu' if call.attributes.get('upper', 1) else 'tril'}.default", [call.input(0)])]
 
 
-def _scatter_elements(call: OnnxCall) -> list[Translated]:
-    args = [call.input(0), int(call.attributes.get("axis", 0)), call.input(1), call.input(2)]
-    return [("aten.scatter_add.default", args)]
-
-
 def _sampled(call: OnnxCall) -> list[Translated]:
     return [("aten.grid_sampler.default", [call.input(0), call.input(1), 0, 0, False])]
 
 
-def _few_bits(call: OnnxCall) -> list[Translated]:
-    return [("quantized.linear_dynamic.default", list(call.inputs))]
+def _threshold(call: OnnxCall) -> list[Translated]:
+    return [("aten.threshold.default", [call.input(0), float(call.attributes.get("alpha", 1.0)), 0.0])]
 
 
 def _cast(call: OnnxCall) -> list[Translated]:
@@ -137,6 +143,10 @@ def _two_at_a_time(call: OnnxCall) -> list[Translated]:
         pairs.append((op, [so_far, operand]))
         so_far = call.outputs[0]
     return pairs
+
+
+def _gemm(call: OnnxCall) -> list[Translated]:
+    return integer_gemm(call) if is_of_integers(call.input(0)) else gemm(call)
 
 
 def _slice(call: OnnxCall) -> list[Translated]:
@@ -180,37 +190,29 @@ def _top(call: OnnxCall) -> list[Translated]:
     return [("aten.topk.default", [call.input(0), most, axis])]
 
 
-def _gather_elements(call: OnnxCall) -> list[Translated]:
-    return [("aten.gather.default", [call.input(0), int(call.attributes.get("axis", 0)), call.input(1)])]
-
-
 def _softmax(call: OnnxCall) -> list[Translated]:
+    axis = int(call.attributes.get("axis", -1))
+    if (first := call.input(0)) and first["dtype"] in QUANTIZED:
+        return [("quantized.softmax.default", [call.input(0), axis, 1.0, 0])]
     name = "_softmax" if call.op == "Softmax" else "_log_softmax"
-    return [(f"aten.{name}.default", [call.input(0), int(call.attributes.get("axis", -1)), False])]
+    return [(f"aten.{name}.default", [call.input(0), axis, False])]
 
 
 def _concat(call: OnnxCall) -> list[Translated]:
     return [("aten.cat.default", [{"tensors": list(call.inputs)}, int(call.attributes.get("axis", 0))])]
 
 
-def _gather(call: OnnxCall) -> list[Translated]:
-    table, axis = call.input(0), int(call.attributes.get("axis", 0))
-    if table is not None and len(table["shape"]) == 2 and axis == 0 and table["dtype"].startswith(("float", "bfloat")):
-        return [("aten.embedding.default", [table, call.input(1)])]
-    return [("aten.index_select.default", [table, axis, call.input(1)])]
-
-
 _SPECIAL: dict[str, Callable[[OnnxCall], list[Translated] | None]] = {
-    "Conv": convolution, "ConvTranspose": convolution, "Gemm": gemm, "MatMul": matmul,
+    "Conv": convolution, "ConvTranspose": convolution, "Gemm": _gemm, "MatMul": matmul,
     "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm, "MaxPool": pool, "AveragePool": pool,
     "GlobalAveragePool": global_pool, "GlobalMaxPool": global_pool, "Softmax": _softmax, "LogSoftmax": _softmax,
-    "Concat": _concat, "Gather": _gather, "Resize": resize, "Upsample": resize, "LSTM": recurrent,
+    "Concat": _concat, "Resize": resize, "Upsample": resize, "LSTM": recurrent,
     "GRU": recurrent, "RNN": recurrent, "Slice": _slice, "Where": _where, "InstanceNormalization": _group_norm,
     "GroupNormalization": _group_norm, "RMSNormalization": _rms_norm, "Einsum": einsum, "TopK": _top,
-    "GatherElements": _gather_elements, "Attention": attention, "RotaryEmbedding": _rotated, "CastLike": _cast,
-    "QuantizeLinear": _cast, "DequantizeLinear": _cast, "DynamicQuantizeLinear": _cast, "QLinearConv": of_integers,
-    "QLinearMatMul": of_integers, "ConvInteger": of_integers, "MatMulInteger": of_integers,
-    "QuantizedLinear": _few_bits, "ScatterND": _scatter, "Clip": _clip, "Pad": _pad, "Tile": _tile,
-    "CumSum": _cumulated, "Trilu": _triangle, "ScatterElements": _scatter_elements, "GridSample": _sampled,
-    "DepthToSpace": rearranged, "SpaceToDepth": rearranged, **REDUCTIONS,
+    "Attention": attention, "RotaryEmbedding": _rotated, "CastLike": _cast,
+    "QuantizeLinear": _cast, "DequantizeLinear": _cast, "DynamicQuantizeLinear": _cast,
+    "QLinearConv": integer_convolution, "QLinearMatMul": integer_product, "ConvInteger": integer_convolution,
+    "MatMulInteger": integer_product, "QuantizedLinear": few_bits, "Clip": _clip, "Pad": _pad, "Tile": _tile,
+    "CumSum": _cumulated, "Trilu": _triangle, "GridSample": _sampled,
+    "DepthToSpace": rearranged, "SpaceToDepth": rearranged, "ThresholdedRelu": _threshold, **REDUCTIONS, **INDEXING,
 }  # fmt: skip

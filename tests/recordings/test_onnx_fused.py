@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from statsnet.profiling.replay import replay_clusters
 from statsnet.recordings.onnx_model import read_onnx
-from statsnet.signatures.model import Signature
+from statsnet.signatures.model import Cluster, Signature
+from statsnet.signatures.operators import tensors_of
 
 onnx = pytest.importorskip("onnx")
 helper = onnx.helper
@@ -78,14 +81,15 @@ CASES: dict[str, tuple[str, list[str], dict[str, Any], Given, dict[str, float]]]
     ),
     "a quantized product": (
         "QGemm", ["q", "s", "qz", "qw", "s", "qz", "i", "s", "qz"], {"transB": 1},
-        {"q": (3, 7), "s": (), "qz": (), "qw": (5, 7), "i": (5,)}, {"addmm": 2 * 3 * 7 * 5},
+        {"q": (3, 7), "s": (), "qz": (), "qw": (5, 7), "i": (5,)}, {"_int_mm": 2 * 3 * 7 * 5},
     ),
     "a quantized sum": (
         "QLinearAdd", ["q", "s", "qz", "qw", "s", "qz", "s", "qz"], {},
         {"q": (3, 7), "s": (), "qz": (), "qw": (3, 7)}, {"add": 21},
     ),
     "a product of weights that were quantized": (
-        "DynamicQuantizeMatMul", ["x", "qw", "s"], {}, {"x": (2, 3, 7), "qw": (7, 5), "s": ()}, {"mm": 2 * 6 * 7 * 5},
+        "DynamicQuantizeMatMul", ["x", "qw", "s"], {}, {"x": (2, 3, 7), "qw": (7, 5), "s": ()},
+        {"_int_mm": 2 * 6 * 7 * 5},
     ),
 }  # fmt: skip
 
@@ -136,10 +140,59 @@ def test_quantized_tensors_are_read_with_their_own_bytes(tmp_path: Path) -> None
     model.graph.initializer.append(helper.make_tensor("packed", INT8, (8, 16), [1] * 128))
     onnx.save(model, path)
     found = read_onnx(path).signature
-    assert flops(found) == {"_to_copy": 0, "convolution": 2 * 12 * 64, "mm": 2 * 32 * 8 * 16}
+    assert flops(found) == {"_to_copy": 0, "conv2d": 2 * 12 * 64, "mm": 2 * 32 * 8 * 16}
     bytes_read = {c.op.split(".")[1]: c.bytes_read for c in found.clusters}
-    assert (bytes_read["convolution"], bytes_read["mm"]) == (192 + 12, 4 * (256 + 128))
+    assert (bytes_read["conv2d"], bytes_read["mm"]) == (192 + 12, 4 * (256 + 128))
     assert sum(c.calls for c in found.clusters if "_to_copy" in c.op) == 2
+
+
+INTEGERS: dict[str, tuple[str, list[str], dict[str, Any], Given, str]] = {
+    "whole products": ("MatMulInteger", ["u", "q"], {}, {"u": (2, 3, 8), "q": (8, 16)}, "_int_mm"),
+    "each with its own": ("MatMulInteger", ["u", "q"], {}, {"u": (2, 3, 8), "q": (2, 8, 16)}, "bmm"),
+    "scaled back": (
+        "QLinearMatMul", ["u", "s", "uz", "q", "s", "qz", "s", "uz"], {},
+        {"u": (3, 8), "s": (), "uz": (), "q": (8, 16), "qz": ()}, "_int_mm",
+    ),
+    "a map": (
+        "QLinearConv", ["u", "s", "uz", "q", "s", "qz", "s", "uz"], {"pads": [1, 1, 1, 1], "strides": [2, 2]},
+        {"u": (1, 4, 8, 8), "s": (), "uz": (), "q": (8, 2, 3, 3), "qz": ()}, "conv2d",
+    ),
+    "a row": ("ConvInteger", ["u", "q"], {}, {"u": (1, 4, 8), "q": (8, 4, 3)}, "conv2d"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", INTEGERS)
+def test_an_operator_of_integers_can_be_run_again(case: str, tmp_path: Path) -> None:
+    op, inputs, attributes, given, expected = INTEGERS[case]
+    attributes = {"group": 2, **attributes} if case == "a map" else attributes
+    path = save(tmp_path / "m.onnx", [helper.make_node(op, inputs, ["y"], **attributes)], given)
+    (cluster,) = read_onnx(path).signature.clusters
+    assert cluster.op.split(".")[1] == expected and cluster.flops
+    if "Integer" in op:
+        assert cluster.outputs[0]["dtype"] == "int32", "sums of bytes are wider"
+    assert runs([cluster])
+
+
+def runs(clusters: Sequence[Cluster]) -> bool:
+    return replay_clusters(clusters, device="cpu", progress=lambda _: None).failures == []
+
+
+@pytest.mark.parametrize(("bits", "op"), [(4, "_weight_int4pack_mm_for_cpu"), (8, "_weight_int8pack_mm")])
+def test_weights_of_few_bits_can_be_run_again(bits: int, op: str, tmp_path: Path) -> None:
+    attributes = {"K": 64, "N": 16, "bits": bits, "block_size": 32}
+    node = helper.make_node("MatMulNBits", ["x", "u", "s"], ["y"], domain="com.microsoft", **attributes)
+    given: Given = {"x": (2, 3, 64), "u": (16, 2, 4 * bits), "s": (32,)}
+    (cluster,) = read_onnx(save(tmp_path / "m.onnx", [node], given)).signature.clusters
+    assert (cluster.op.split(".")[1], cluster.flops) == (op, 2 * 6 * 64 * 16)
+    assert tensors_of(cluster.args)[1].nbytes == 16 * 8 * bits
+    assert runs([cluster])
+
+
+@pytest.mark.parametrize("op", ["QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", "QLinearGlobalAveragePool"])
+def test_what_a_quantized_model_does_between_products_can_be_run_again(op: str, tmp_path: Path) -> None:
+    node = helper.make_node(op, ["u", "s", "uz", "s", "uz"], ["y"], domain="com.microsoft")
+    found = read_onnx(save(tmp_path / "m.onnx", [node], {"u": (1, 4, 8, 8), "s": (), "uz": ()})).signature
+    assert runs(found.clusters)
 
 
 def test_sizes_that_a_model_computes_are_constants(tmp_path: Path) -> None:

@@ -239,6 +239,29 @@ def test_operators_can_be_run_again_along_the_axes_that_the_model_names(tmp_path
     assert replayed(signature) == []
 
 
+def constant(name: str, *numbers: float, dtype: type = np.int64) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.array(numbers, dtype=dtype), name)
+
+
+def test_look_ups_and_what_is_filled_can_be_run_again(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, [4, 5, 6])
+    i, j = (helper.make_tensor_value_info(n, onnx.TensorProto.INT64, s) for n, s in (("i", [7, 2]), ("j", [3, 2])))
+    updates = helper.make_tensor_value_info("u", FLOAT, [7, 6])
+    limits = [onnx.numpy_helper.from_array(np.array(n, dtype=np.int64), f"n{n}") for n in (0, 1, 100)]
+    nodes = [
+        helper.make_node("ScatterND", ["x", "i", "u"], ["s"]), helper.make_node("Gather", ["x", "j"], ["g"], axis=1),
+        helper.make_node("OneHot", ["j", "d", "v"], ["o"]), helper.make_node("Range", ["n0", "n100", "n1"], ["r"]),
+        helper.make_node("EyeLike", ["u"], ["e"]), helper.make_node("ThresholdedRelu", ["x"], ["t"], alpha=0.5),
+        helper.make_node("Identity", ["g"], ["y"]),
+    ]  # fmt: skip
+    weights = [constant("d", 9), constant("v", 0, 1, dtype=np.float32), *limits]
+    signature = read_onnx(save(tmp_path / "m.onnx", nodes, [x, i, j, updates], weights)).signature
+    outputs = {c.op.split(".")[1]: c.outputs[0]["shape"] for c in signature.clusters if c.outputs[0]}
+    assert outputs == {"index_put": [4, 5, 6], "index_select": [4, 6, 6], "one_hot": [3, 2, 9], "arange": [100],
+                       "eye": [7, 6], "threshold": [4, 5, 6]}  # fmt: skip
+    assert replayed(signature) == []
+
+
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
 def test_windows_that_keep_the_size_are_padded(auto_pad: str, tmp_path: Path) -> None:
     x = helper.make_tensor_value_info("x", FLOAT, [1, 4, 14, 14])
