@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from statsnet.errors import StatsNetError
+from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.task import Context, Progress
 from statsnet.profiling.alike import StepsVary
 from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
 from statsnet.profiling.communication_hooks import check_hooks_have_begun
 from statsnet.profiling.compiled_step import trace_compiled_step
-from statsnet.profiling.distributed import alone, first_steps
+from statsnet.profiling.distributed import alone, first_steps, from_all
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.laps import LOOK_SHARE, Lap, has_own_optimizer, lap_of, look_for_laps, plain_values
-from statsnet.profiling.representatives import Representative, Work, choose
+from statsnet.profiling.representatives import FEWEST, Representative, Work, choose
 from statsnet.profiling.step_notes import cut_note
 from statsnet.profiling.step_trace import StepTrace
 from statsnet.profiling.trace import captured, timed, trace_step
@@ -60,7 +60,10 @@ class WorkloadTrace:
 
 
 def representative_inputs(built: BuiltWorkload, step: Step) -> tuple[list[Representative], InputSample | None]:
-    """The inputs that stand for all of a workload's. Counting them runs each of their steps once, if there are many."""
+    """The inputs that stand for all of a workload's. Counting them runs each of their steps once, if there are many.
+
+    Raises MeasurementError where processes that run the steps together would run others than each other.
+    """
 
     def size(index: int) -> int:
         return data_bytes(built.inputs_of(index))
@@ -69,7 +72,25 @@ def representative_inputs(built: BuiltWorkload, step: Step) -> tuple[list[Repres
         step.prepare(index)
         return Work.of(capture_step(lambda: step(index), device="meta"))  # no names of kernels are wanted
 
-    return choose(built.input_groups(), size, count)
+    groups = built.input_groups()
+    _check_alike(len(groups), "have {} different sets of input shapes")
+    if len(groups) > FEWEST:  # the steps of some are counted, and others are chosen
+        _check_alike([len(group) for group in groups], "have equal input shapes in other steps")
+    chosen, inputs = choose(groups, size, count)
+    _check_alike(len(chosen), "need {} inputs to stand for all")
+    return chosen, inputs
+
+
+def _check_alike(own: Any, what: str) -> None:
+    """A process that ran a step more than the others would wait for them until the group's time is over."""
+    values = from_all(own)
+    if any(value != own for value in values):
+        told = " and ".join(sorted({str(value) for value in values}))
+        raise MeasurementError(
+            "the processes do not run the same steps",
+            cause=f"they {what.format(told)}",
+            hint="give each process as many inputs, with the same shapes in the same order: pad them, for instance",
+        )
 
 
 class _Nothing(torch.nn.Module):

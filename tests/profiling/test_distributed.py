@@ -245,6 +245,29 @@ def test_steps_before_a_hook_begins_are_refused(tmp_path: Path, begins: int) -> 
     assert raised is None or "start_localSGD_iter=2" in raised.value.hint
 
 
+UNLIKE = """
+import torch
+import torch.distributed as dist
+
+
+def make():
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    inputs = [((torch.ones(2 + i, 4),), {}) for i in range(1 + dist.get_rank())]
+    return {"model": model, "inputs": inputs}
+"""
+
+
+@needs_gloo
+def test_processes_whose_inputs_have_other_numbers_of_shapes_are_refused(tmp_path: Path) -> None:
+    """One would run a step more, and wait for the other."""
+    (tmp_path / "unlike.py").write_text(UNLIKE)
+    model = Model(target=f"{tmp_path}/unlike.py:make", mode="training")
+    task = ProfileWorkload(model=model, min_time_s=0.0, repeats=2, group_timeout_s=20.0)
+    with pytest.raises(MeasurementError, match="do not run the same steps") as raised:
+        run_in_group(task, 2, timeout_s=120.0)
+    assert "1 and 2 different sets of input shapes" in raised.value.cause and "pad" in raised.value.hint
+
+
 def test_operators_after_the_last_node_of_autograd_are_backward_ones() -> None:
     layer = nn.Linear(2, 2)
 
