@@ -22,7 +22,7 @@ from statsnet.signatures.gpu import Power
 from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.measurement import Variation
 from statsnet.signatures.model import InputSample, Signature
-from statsnet.signatures.operators import is_tensor
+from statsnet.signatures.operators import can_be_kept, is_tensor
 from statsnet.signatures.order import canonical_order, in_canonical_order
 from statsnet.workloads.dtypes import MIXED
 
@@ -108,6 +108,8 @@ def _clustered(
             if call.metadata:
                 cluster_of.append(None)
                 continue
+            if not can_be_kept((*call.args, *call.outputs)):  # better a call without shapes than no signature
+                call.args, call.outputs, call.is_counted = [], [], False
             args = coarse_arguments(call.op, call.args)
             key = json.dumps([call.op, call.phase, args, call.outputs, call.is_lost], sort_keys=True)
             if key not in clusters:

@@ -171,7 +171,10 @@ MAX_FILE_TENSORS = 200_000
 """Most tensors that the lists of one file may stand for, all together. The largest models of a suite list 20,000."""
 
 
-Dims = Annotated[tuple[Size, ...], Meta(max_length=16)]
+MOST_AXES = 16
+"""Of a tensor that a signature holds."""
+
+Dims = Annotated[tuple[Size, ...], Meta(max_length=MOST_AXES)]
 Times = Annotated[int, Meta(ge=1, le=MAX_LIST_TENSORS)]
 Scalar = None | bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Finite | Annotated[str, Meta(max_length=40)]
 
@@ -201,6 +204,11 @@ class EncodedList(Struct, forbid_unknown_fields=True):
     """A tensor list; its entries are tensors, groups and nulls."""
 
     tensors: Annotated[list[dict[str, Any] | None], Meta(max_length=MAX_LIST_TENSORS)]
+
+
+def can_be_kept(args: Iterable[Any]) -> bool:
+    """Whether a signature can hold the tensors in encoded arguments: torch has more axes, and dtypes of half bytes."""
+    return all(tensor.dtype in ITEM_SIZE and len(tensor.shape) <= MOST_AXES for tensor in _each_tensor(args))
 
 
 def check_argument(arg: Any, place: str) -> None:

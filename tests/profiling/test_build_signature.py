@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from profiling_helpers import call, tiny_signature
 
@@ -17,6 +20,7 @@ from statsnet.profiling.step_trace import StepTrace
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
+from statsnet.signatures.storage import load_signature, save_signature
 
 TINY = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/ncf", "speech/deepspeech2")
 
@@ -45,6 +49,15 @@ def build(*traces: StepTrace, shares: list[float] | None = None) -> Signature:
         environment=environment.describe("cpu"),
         shares=shares,
     )
+
+
+@pytest.mark.parametrize("spec", [{"shape": [8, 4], "dtype": "quint4x2"}, {"shape": [1] * 17, "dtype": "float32"}])
+def test_a_call_whose_tensors_no_file_holds_is_kept_without_them(spec: dict[str, Any], tmp_path: Path) -> None:
+    odd = call("aten.relu.default", args=[{"tensors": [spec]}], outputs=[None], time_s=2e-6)
+    signature = build(trace(odd, relu(2)))
+    save_signature(tmp_path / "s.json", signature)
+    without = next(c for c in load_signature(tmp_path / "s.json").clusters if not c.args)
+    assert (without.calls, without.flops, without.outputs) == (1.0, None, ())
 
 
 def test_calls_with_equal_arguments_in_one_phase_are_one_cluster() -> None:
