@@ -83,6 +83,51 @@ def test_packed_sequences_may_have_an_axis_of_one_before_them(name):
     assert cost_of(f"aten.{name}.default", args, [q]).flops == 4 * (4 * 10 * 10) * 3 * 16
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(6, 6), (2, 7), (7, 2)])
+@pytest.mark.parametrize("window", [(2, 1), (0, 0), (3, None), (None, 0), (None, None), (9, 9)])
+def test_a_window_s_pairs_are_those_near_the_diagonal(queries, keys, window):
+    left, right = (9 if side is None else side for side in window)
+    near = torch.ones(queries, keys).triu(keys - queries - left).tril(keys - queries + right)
+    assert attention_costs.windowed_pairs(queries, keys, *window) == int(near.sum())
+
+
+def flash(q, k, inplace=False, **given):
+    name = "_flash_attention_forward" + ("_no_dropout_inplace" if inplace else "")
+    schema = getattr(torch.ops.aten, name).default._schema.arguments
+    given = {"out": q, "query": q, "key": k, "value": k, "is_causal": False, **given}
+    return cost_of(f"aten.{name}.default", [given.get(a.name) for a in schema], [tensor(3, 8)] if inplace else [q])
+
+
+def test_a_window_takes_the_keys_near_a_query():
+    q = tensor(2, 8, 3, 16)
+    near = flash(q, q, is_causal=True, window_size_left=2, window_size_right=0)
+    assert near.flops == 2 * 2 * 3 * (1 + 2 + 6 * 3) * 32
+    assert flash(q, q, window_size_left=-1, window_size_right=-1) == flash(q, q)
+    one, cache = tensor(2, 1, 3, 16), tensor(2, 100, 3, 16)
+    decoded = flash(one, cache, window_size_left=9, window_size_right=0)
+    assert (decoded.flops, decoded.bytes_read) == (2 * 2 * 3 * 10 * 32, 4 * 2 * 3 * 16 * (1 + 2 * 10))
+
+
+def test_of_a_cache_in_pages_the_sequences_tokens_are_read():
+    """Two sequences, of at most 40 tokens in pages of 16, and a pool of 50 pages."""
+    q, pool = tensor(2, 3, 16), tensor(50, 16, 3, 16)
+    offsets, table = tensor(3, dtype="int32"), tensor(2, 3, dtype="int32")
+    got = flash(q, pool, cum_seq_q=offsets, max_q=1, max_k=40, is_causal=True, block_table=table)
+    assert got.flops == 2 * 2 * 3 * 40 * 32
+    assert got.bytes_read == 4 * 3 * 16 * (2 + 2 * 2 * 40) + offsets_bytes(offsets, table)
+
+
+def offsets_bytes(*specs):
+    return sum(4 * torch.Size(spec["shape"]).numel() for spec in specs)
+
+
+def test_a_result_that_is_an_argument_is_written_not_read():
+    q = tensor(2, 8, 3, 16)
+    got, plain = flash(q, q, inplace=True), flash(q, q)
+    assert (got.flops, got.bytes_read) == (plain.flops, plain.bytes_read)
+    assert got.bytes_written == plain.bytes_written + 4 * 3 * 8
+
+
 def test_grouped_queries_work_as_many_heads_but_read_few(cost, meta):
     q, kv = tensor(1, 8, 16, 32), tensor(1, 2, 16, 32)
     got = call("_scaled_dot_product_flash_attention", q, kv, kv, causal=False)

@@ -2,7 +2,8 @@
 
 Forward 2 · pairs · (D + Dv) FLOPs. Backward 2 · pairs · (3 D + 2 Dv), because the scores are computed again: 2.5 times
 the forward pass if D = Dv. Softmax inside a fused kernel is not counted (FlashAttention's own convention). Causal
-attention counts the pairs up to the diagonal, aligned to the first query.
+attention counts the pairs up to the diagonal, aligned to the first query. Where a window or a cache in pages is given,
+the last query belongs to the last key, as in FlashAttention.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ from statsnet.signatures.operators import TensorSpec, is_tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Schema:
-    """The places of the query and of the causal flag among an operator's arguments, and the layout of its tensors."""
+    """The places of the query and of the causal flag among an operator's arguments, and the layout of its tensors. If
+    it `writes`, its first argument takes the result."""
 
     query: int
     causal: int
     heads_first: bool = True  # [..., H, S, D]; else [B, S, H, D], or [T, H, D] of packed sequences
-    offsets: int | None = None  # cumulative lengths of packed queries; those of the keys follow
+    offsets: int | None = None  # cumulative lengths of packed queries; those of the keys and both longest follow
+    window: int | None = None  # tokens to the left that a query sees; those to the right follow
+    pages: int | None = None  # the pages of each sequence's keys, which lie in a pool [pages, tokens of a page, H, D]
+    writes: bool = False
 
     @property
     def backward(self) -> bool:
-        return self.query == 1
+        return self.query == 1 and not self.writes
 
 
 _SCHEMAS = {
@@ -47,8 +52,12 @@ _SCHEMAS = {
     "_scaled_dot_product_efficient_attention_backward": _Schema(query=1, causal=11),
     "_scaled_dot_product_cudnn_attention_backward": _Schema(query=1, causal=14),
     "_scaled_dot_product_fused_attention_overrideable_backward": _Schema(query=1, causal=13),
-    "_flash_attention_forward": _Schema(query=0, causal=8, heads_first=False, offsets=3),
-    "_flash_attention_backward": _Schema(query=1, causal=11, heads_first=False, offsets=6),
+    "_flash_attention_forward": _Schema(query=0, causal=8, heads_first=False, offsets=3, window=11, pages=15),
+    "_flash_attention_forward.quantized": _Schema(query=0, causal=8, heads_first=False, offsets=3, window=14),
+    "_flash_attention_forward_no_dropout_inplace": _Schema(
+        query=1, causal=9, heads_first=False, offsets=4, window=12, pages=16, writes=True
+    ),
+    "_flash_attention_backward": _Schema(query=1, causal=11, heads_first=False, offsets=6, window=15),
     "_efficient_attention_forward": _Schema(query=0, causal=9, heads_first=False, offsets=4),
     "_efficient_attention_backward": _Schema(query=1, causal=14, heads_first=False, offsets=6),
     "_cudnn_attention_forward": _Schema(query=0, causal=10, offsets=4),
@@ -71,7 +80,7 @@ def as_on(device: str, cluster: Cluster) -> Cluster:
 
 
 def _schema_of(op: str) -> _Schema | None:
-    return _SCHEMAS.get(base_name(op)) or _SCHEMAS.get(".".join(op.split(".")[1:]))
+    return _SCHEMAS.get(".".join(op.split(".")[1:])) or _SCHEMAS.get(base_name(op))
 
 
 def is_causal(call: OperatorCall) -> bool:
@@ -88,6 +97,24 @@ def needed_pairs(queries: int, keys: int, *, causal: bool) -> int:
         return queries * keys
     square = min(queries, keys)
     return square * (square + 1) // 2 + max(0, queries - keys) * keys
+
+
+def windowed_pairs(queries: int, keys: int, left: int | None, right: int | None) -> int:
+    """Pairs whose key is at most `left` tokens before the query's place and `right` behind it (None: any number); the
+    last query's place is that of the last key."""
+    first = keys - queries
+    until = queries * keys if right is None else _ramp(first + right + 1, queries, keys)
+    return until - (0 if left is None else min(until, _ramp(first - left, queries, keys)))
+
+
+def _ramp(begin: int, steps: int, most: int) -> int:
+    """The sum of so many successive numbers from `begin`, each at least 0 and at most `most`."""
+
+    def below(end: int) -> int:
+        rising = max(0, min(end, most + 1))
+        return rising * (rising - 1) // 2 + most * max(0, end - most - 1)
+
+    return below(begin + steps) - below(begin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +143,10 @@ def attended(call: OperatorCall) -> Attended:
 def _attended(call: OperatorCall, schema: _Schema) -> Attended:
     query, key, value = (call.tensor(schema.query + i) for i in range(3))
     causal = call.flag(schema.causal)
-    if _is_packed(call, schema, query):
+    if (some := _of_some(call, schema, query, key)) is not None:
+        queries, batch, keys = some.queries, some.sequences * query.shape[-2], some.keys
+        pairs = float(batch * windowed_pairs(queries, keys, *some.window))
+    elif _is_packed(call, schema, query):
         queries, batch, _ = _at_least(query, 3)[-3:]
         keys, pairs = _at_least(key, 3)[-3], _packed_pairs(call, schema, query, key, causal)
     elif schema.heads_first:
@@ -131,6 +161,42 @@ def _attended(call: OperatorCall, schema: _Schema) -> Attended:
         pairs = float(batch * needed_pairs(queries, keys, causal=causal))
     return Attended(batch=batch, queries=queries, keys=keys, pairs=pairs, width=last_dimension(query),
                     value_width=last_dimension(value), backward=schema.backward)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfSome:
+    """Attention to some of the keys that are there: sizes of each sequence, and the tokens before and behind a query
+    that it sees (None: all)."""
+
+    sequences: int
+    queries: int
+    keys: int
+    window: tuple[int | None, int | None]
+
+    @property
+    def keys_read(self) -> int:
+        left, right = self.window
+        return self.keys if left is None or right is None else min(self.keys, self.queries + left + right)
+
+
+def _of_some(call: OperatorCall, schema: _Schema, query: TensorSpec, key: TensorSpec) -> _OfSome | None:
+    """None without a window and pages. Packed sequences are taken as equally long, those in pages as the longest."""
+    table = None if schema.pages is None else call.maybe_tensor(schema.pages)
+    sides = [int(call.number(schema.window + i, -1)) for i in range(2)] if schema.window is not None else []
+    if schema.offsets is None or (table is None and all(side < 0 for side in sides)):
+        return None
+    left, right = (None if side < 0 else side for side in sides)
+    packed = _is_packed(call, schema, query)
+    offsets = call.maybe_tensor(schema.offsets)
+    sequences = max(1, dimensions(query, 4)[0]) if not packed else max(1, offsets.numel - 1) if offsets else 1
+    keys = math.prod(_at_least(key, 3)[:-2]) // sequences
+    if table is not None:
+        reserved = dimensions(table, 2)[1] * dimensions(key, 4)[1]
+        keys = min(int(call.number(schema.offsets + 3, reserved)) or reserved, reserved)
+    queries = math.prod(_at_least(query, 3)[:-2]) // sequences
+    if call.flag(schema.causal):
+        right = 0
+    return _OfSome(sequences=sequences, queries=queries, keys=keys, window=(left, right))
 
 
 def _is_packed(call: OperatorCall, schema: _Schema, query: TensorSpec) -> bool:
@@ -166,7 +232,14 @@ def _nested_pairs(query: TensorSpec, *, causal: bool) -> float:
 def _attention(call: OperatorCall, schema: _Schema) -> Cost:
     sizes = _attended(call, schema)
     forward, backward = sizes.width + sizes.value_width, 3 * sizes.width + 2 * sizes.value_width
-    return call.cost(2 * sizes.pairs * (backward if schema.backward else forward))
+    query, key, value = (call.tensor(schema.query + i) for i in range(3))
+    read, written = float(call.bytes_in), float(call.bytes_out)
+    if (some := _of_some(call, schema, query, key)) is not None:
+        there = max(1, math.prod(key.shape[:-2]))
+        read -= (key.nbytes + value.nbytes) * (1 - min(1.0, some.sequences * some.keys_read / there))
+    if schema.writes:
+        read, written = read - call.tensor(0).nbytes, written + call.tensor(0).nbytes
+    return call.cost(2 * sizes.pairs * (backward if schema.backward else forward), read=read, written=written)
 
 
 for _name, _schema in _SCHEMAS.items():
