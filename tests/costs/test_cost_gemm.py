@@ -76,6 +76,17 @@ def test_integer_and_scaled_products():
     assert (got.flops, got.bytes_read) == (2 * 32 * 64 * 16, 3072 + 8)
 
 
+def test_numbers_of_four_bits_lie_in_pairs():
+    fp4, out = "float4_e2m1fn_x2", tensor(32, 16, dtype="bfloat16")
+    scales = {"tensors": [tensor(128, 8, dtype="float8_e4m3fn")]}
+    args = [tensor(32, 64, dtype=fp4), tensor(64, 16, dtype=fp4), scales, [1], [1], scales, [1], [1], None, None]
+    got = cost_of("aten._scaled_mm_v2.default", args, [out])
+    assert (got.flops, got.bytes_read) == (2 * 32 * 128 * 16, 32 * 64 + 64 * 16 + 2 * 1024)
+    args[1], args[8] = tensor(4, 64, 16, dtype=fp4), tensor(4, dtype="int32")
+    grouped = cost_of("aten._scaled_grouped_mm_v2.default", args, [out])
+    assert (grouped.flops, grouped.bytes_read) == (got.flops, got.bytes_read + 3 * 64 * 16 + 16)
+
+
 def test_grouped_products_of_a_mixture_of_experts():
     weights, offsets = tensor(8, 64, 128), tensor(8, dtype="int32")
     many = cost_of("aten._grouped_mm.default", [tensor(100, 64), weights, offsets, None, None], [tensor(100, 128)])

@@ -27,6 +27,11 @@ def multiply_add_flops(spec: TensorSpec) -> int:
     return 8 if is_complex(spec) else 2
 
 
+def _per_item(spec: TensorSpec) -> int:
+    """Numbers in one element: torch keeps those of four bits in pairs, along the axis that is summed over."""
+    return 2 if spec.dtype == "float4_e2m1fn_x2" else 1
+
+
 @operator_cost(
     "mm", "bmm", "mv", "linalg_matmul", "dot", "vdot", "inner", "matmul", "linear", "mkldnn_linear",
     "_int_mm", "_scaled_mm", "_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu",
@@ -44,7 +49,7 @@ def _product(call: OperatorCall) -> Cost:
 def _products(left: TensorSpec, right: TensorSpec | None, out: TensorSpec) -> float:
     """Multiply-adds of [..., M, K] x [..., K, N]. Of nested operands K or N may be the longest row's: then the other
     way of counting is the exact one."""
-    products = out.numel * last_dimension(left)
+    products = out.numel * last_dimension(left) * _per_item(left)
     if left.squares is None or right is None:
         return products
     return min(products, left.numel * max(1, last_dimension(out)))
@@ -143,7 +148,7 @@ def _tensordot(call: OperatorCall) -> Cost:
     return call.cost(multiply_add_flops(out) * out.numel * math.prod(left.shape[d] for d in call.integers(2)))
 
 
-@operator_cost("_grouped_mm", "_scaled_grouped_mm")
+@operator_cost("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2")
 def _grouped(call: OperatorCall) -> Cost:
     """Rows sorted by group, one weight matrix per group (mixture of experts).
 
@@ -152,13 +157,13 @@ def _grouped(call: OperatorCall) -> Cost:
     """
     left, right, out = call.tensor(0), call.tensor(1), call.output()
     if len(left.shape) == len(right.shape) == 2:
-        return call.cost(2 * left.numel * right.shape[1])
+        return call.cost(2 * left.numel * right.shape[1] * _per_item(left))
     read = float(call.bytes_in)
     if len(right.shape) == 3 and len(left.shape) == 2 and right.shape[0] > 0:
         # No more groups than rows can be used, and the weights of unused ones are not read.
         groups = right.shape[0]
         read -= right.nbytes * (1 - min(groups, left.shape[0]) / groups)
-    return call.cost(2 * out.numel * last_dimension(left), read=read)
+    return call.cost(2 * out.numel * last_dimension(left) * _per_item(left), read=read)
 
 
 @operator_cost("linear_backward")
