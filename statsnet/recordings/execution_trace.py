@@ -117,4 +117,5 @@ def _signature(
         memory=memory_of(uses),
         environment=None,
         optimizer=optimizer if found == "training" else None,
+        processes=processes if processes > 1 else None,
     )

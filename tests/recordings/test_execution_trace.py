@@ -122,6 +122,17 @@ def test_a_trace_without_steps_is_one_step(tmp_path: Path) -> None:
         read_execution_trace(path, step=1)
 
 
+def test_a_step_of_several_processes_says_how_many_they_are(tmp_path: Path) -> None:
+    """As many as are in the largest group."""
+    noted = {"collective_name": "allreduce", "pg_size": 4, "in_msg_nelems": 64, "out_msg_nelems": 64, "dtype": "Float"}
+    around = node(11, "c10d::allreduce_", 2)
+    comms = node(12, "record_param_comms", 11)
+    comms["attrs"] += [{"name": name, "type": "string", "value": value} for name, value in noted.items()]
+    nodes = [node(10, "aten::mm", 2, (X, W_T), (Y,)), around, comms]
+    assert read_execution_trace(write(tmp_path / "et.json", nodes)).signature.processes == 4
+    assert read_execution_trace(write(tmp_path / "et.json", nodes[:1])).signature.processes is None
+
+
 def test_a_missing_parent_a_circle_and_an_unknown_size(tmp_path: Path) -> None:
     unknown = ([35, 0, 0, 0, 0, ""], [], "Tensor(float)", [])
     nodes = [
