@@ -36,8 +36,13 @@ class OnnxCall:
 Translated = tuple[str, list[Any]]
 DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
            10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
-           17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz"}  # fmt: skip
+           17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz",
+           24: "float8_e8m0fnu"}  # fmt: skip
 """TensorProto.DataType -> dtype."""
+IN_A_BYTE = {21: 2, 22: 2, 23: 2, 25: 4, 26: 4}
+"""TensorProto.DataType -> how many elements lie in a byte, of those that torch has no dtype for: integers of 4 and of 2
+bits, and floats of 4."""
+
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
 

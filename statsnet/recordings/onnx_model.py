@@ -7,14 +7,17 @@ depend on values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from statsnet.errors import FileFormatError
 from statsnet.profiling.build_signature import build_signature, dtype_of_elements
 from statsnet.profiling.step_trace import StepTrace
+from statsnet.recordings.arguments import MOST_AXES
 from statsnet.recordings.imported import Imported, within_limits
-from statsnet.recordings.onnx_call import encoded_tensor, tensor_of_type
+from statsnet.recordings.onnx_call import IN_A_BYTE, encoded_tensor, tensor_of_type
 from statsnet.recordings.onnx_file import load_model
 from statsnet.recordings.onnx_graph import GraphReader
 from statsnet.signatures.operators import bytes_of, tensors_of
@@ -38,6 +41,7 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
         )
     reader.tell()
     weights = [encoded_tensor(t.data_type, t.dims) for t in model.graph.initializer]
+    few_bits = [(n, IN_A_BYTE[t.data_type]) for t in model.graph.initializer if (n := _of_few_bits(t))]
     names = {t.name for t in model.graph.initializer}
     inputs = [tensor_of_type(v.type) for v in model.graph.input if v.name not in names]
     batch = next((t["shape"][0] for t in inputs if t and t["shape"]), None)
@@ -46,7 +50,8 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
         mode="inference",
         dtype=dtype_of_elements(weights + inputs),
         memory={
-            "parameter_count": sum(t.numel for t in tensors_of(weights)), "parameter_bytes": bytes_of(weights, ()),
+            "parameter_count": sum(t.numel for t in tensors_of(weights)) + sum(n for n, _ in few_bits),
+            "parameter_bytes": bytes_of(weights, ()) + sum(-(-n // in_a_byte) for n, in_a_byte in few_bits),
             "buffer_bytes": 0, "input_bytes": bytes_of(inputs, ()), "optimizer_bytes": None,
             "activation_bytes": None, "peak_bytes": None,
         },
@@ -54,3 +59,10 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
         batch=batch if was_symbolic and batch else None,
     ), str(path))  # fmt: skip
     return Imported(signature=signature, notes=tuple(notes))
+
+
+def _of_few_bits(weight: Any) -> int:
+    """Its elements, if several of them lie in a byte; else 0."""
+    if weight.data_type not in IN_A_BYTE or len(weight.dims) > MOST_AXES or any(n < 0 for n in weight.dims):
+        return 0
+    return math.prod(weight.dims)

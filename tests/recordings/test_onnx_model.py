@@ -262,6 +262,17 @@ def test_look_ups_and_what_is_filled_can_be_run_again(tmp_path: Path) -> None:
     assert replayed(signature) == []
 
 
+def test_weights_of_half_a_byte_are_counted(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, [2, 3])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [weight("w", 2, 2)])
+    model = onnx.load(path)
+    for kind in (onnx.TensorProto.UINT4, onnx.TensorProto.INT4, onnx.TensorProto.FLOAT4E2M1):
+        model.graph.initializer.append(onnx.TensorProto(name=f"w{kind}", data_type=kind, dims=[3, 5]))
+    onnx.save(model, path)
+    memory = read_onnx(path).signature.memory
+    assert (memory.parameter_count, memory.parameter_bytes) == (4 + 3 * 15, 16 + 3 * 8)
+
+
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
 def test_windows_that_keep_the_size_are_padded(auto_pad: str, tmp_path: Path) -> None:
     x = helper.make_tensor_value_info("x", FLOAT, [1, 4, 14, 14])
