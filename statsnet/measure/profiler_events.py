@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -123,17 +123,30 @@ class StepEvents:
     ) -> StepEvents:
         """Nest the events of each thread, and keep those that start within the step, on whatever thread: autograd has
         threads of its own. `step` need not be among them."""
+        return NestedEvents(threads).of_step(step, on_device, works)
+
+
+class NestedEvents:
+    """The events of several threads, nested and in order: each of many steps is found among them at once."""
+
+    def __init__(self, threads: Iterable[Sequence[Event]]) -> None:
         lists = list(threads)
-        outermost = [event for events in lists for event in _nest(events)]
-        during = range(step.start_ns, max(step.end_ns, step.start_ns + 1))
-        inside = [e for events in lists for e in events if e is not step and e.start_ns in during]
-        roots = [*step.children, *(e for e in outermost if e is not step and e.start_ns in during)]
-        return cls(
+        self._outermost = sorted((event for events in lists for event in _nest(events)), key=_start)
+        self._all = sorted((event for events in lists for event in events), key=_start)
+
+    def of_step(self, step: Event, on_device: Iterable[Kernel] = (), works: Iterable[Event] = ()) -> StepEvents:
+        begin_ns, end_ns = step.start_ns, max(step.end_ns, step.start_ns + 1)
+
+        def during(events: Sequence[Event]) -> list[Event]:
+            first, last = (bisect_left(events, ns, key=_start) for ns in (begin_ns, end_ns))
+            return [event for event in events[first:last] if event is not step]
+
+        return StepEvents(
             step=step,
-            inside=sorted(inside, key=_start),
-            roots=sorted(roots, key=_start),
+            inside=during(self._all),
+            roots=sorted([*step.children, *during(self._outermost)], key=_start),
             on_device=sorted(on_device, key=lambda kernel: kernel.start_ns),
-            works=sorted((w for w in works if w.start_ns in during), key=_start),
+            works=during(sorted(works, key=_start)),
         )
 
 

@@ -14,7 +14,7 @@ from statistics import median
 
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.measure.device_kernels import Kernel, busy_s
-from statsnet.measure.profiler_events import Event, StepEvents
+from statsnet.measure.profiler_events import Event, NestedEvents, StepEvents
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_record import collectives_of
@@ -180,8 +180,9 @@ def _over_equal_steps(trace: StepTrace, recording: Recording, chosen: RecordedEv
     """The trace of a CPU's step with the median times of all steps that run the same operators on the same shapes: each
     of them may have been disturbed somewhere."""
     traces = [trace]
+    nested = NestedEvents(recording.threads.values())
     for other in (event for _, event in recording.steps if event is not chosen):
-        events = events_of(recording, other)
+        events = nested.of_step(other)
         found = calls_of(events, describer, device="cpu")
         if [(c.op, c.phase, c.args) for c in found.calls] == [(c.op, c.phase, c.args) for c in trace.calls]:
             traces.append(_trace(events, found, "cpu", has_kernels=False))

@@ -10,6 +10,7 @@ import pytest
 from recording_files import FLOPS, LINEAR, launch, on_gpu, operator, span, step, training_step, write
 
 from statsnet.errors import FileFormatError, MeasurementError, UsageError
+from statsnet.measure import profiler_events
 from statsnet.recordings.chrome_trace import read_chrome_trace
 from statsnet.recordings.kineto import read_kineto
 from statsnet.recordings.trace_fields import whole_events
@@ -76,6 +77,21 @@ def test_a_cpus_steps_of_equal_work_give_median_times(tmp_path: Path) -> None:
     asked = measurement(read_kineto(tmp_path / "trace.json", step=0).signature)
     assert asked.step_latency_s == (pytest.approx(900 * US),)
     assert sorted(asked.cluster_time_s) == pytest.approx([10 * US, 800 * US])  # type: ignore[type-var]
+
+
+def test_each_event_of_many_steps_is_nested_a_few_times_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once for each step: a recording of 1,000 steps would take minutes."""
+    events = []
+    for number in range(50):
+        events += [step(number, 100 * number, 90), operator("aten::relu", 100 * number + 5, 9, [[8]], ["float"], [""])]
+    seen: list[int] = []
+    nest = profiler_events._nest
+    monkeypatch.setattr(profiler_events, "_nest", lambda given: seen.append(len(given)) or nest(given))
+    found = read_kineto(write(tmp_path / "trace.json", events)).signature
+    assert len(measurement(found).step_latency_s) == 50
+    assert sum(seen) < 10 * len(events)
 
 
 def test_beginnings_and_ends_make_events(tmp_path: Path) -> None:
