@@ -583,8 +583,9 @@ class Attention(Block):
     projection may have written queries, keys and values of each position in a row (`packed`). Numbers of shape `mask`
     are added to the scores, as `expanded_mask` if that is given. If the mask is `boolean`, torch makes these numbers of
     it first, and other runtimes look for positions that nothing may see. Several heads of queries may share one of
-    `kv_heads` heads of keys and values, which then come from other branches. So do all keys and values of an
-    `unstacked` block, or what is packed is cut in three: the gradients of three inputs in one would be stacked."""
+    `kv_heads` heads of keys and values, which then come from other branches. Autograd stacks the gradients of three
+    inputs in one tensor. So in an `unstacked` block keys and values also come from other branches; if packed, it is cut
+    in three, and the gradients are concatenated."""
 
     side_input_keys: Tensor | None
     side_input_values: Tensor | None

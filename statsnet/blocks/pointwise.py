@@ -36,7 +36,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "exp": lambda x, _: torch.exp(-x.abs()),
     "log": lambda x, _: torch.log(x.abs() + 1),
     "sqrt": lambda x, _: torch.sqrt(x.abs() + 1),
-    "rsqrt": lambda x, _: torch.rsqrt(x.abs() + 1),
+    "rsqrt": lambda x, _: torch.rsqrt(x + 256),
     "square": lambda x, _: x.pow(2),
     "cube": lambda x, _: x.pow(3),
     "power": lambda x, _: (x.abs() + 1).pow(0.75),
@@ -53,7 +53,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "maximum": lambda x, other: torch.maximum(x, other),
     "where": lambda x, other: torch.where(other > 0, x, other),
 }
-"""Functions that are not safe for every number (logarithm, square root) make their argument safe first."""
+"""Functions that are not safe for every number (logarithm, square root) make their argument safe first. The cube of a
+random number is above -256."""
 
 BINARY = frozenset({"add", "sub", "mul", "div", "maximum", "where"})
 SQUASHING = frozenset({"tanh", "sigmoid", "hardtanh", "sin", "cos", "exp"})
@@ -148,6 +149,8 @@ class PointwiseKind(BlockKind):
             name = function_of(cluster)
             if name is None or cluster.outputs[0]["shape"] != first["shape"]:
                 break  # broadcasting to a larger operand is another block's work
+            if name == "rsqrt" and functions[-1:] == ["shift"]:
+                functions.pop()  # it adds a number itself
             functions.append(name)
             if name in BINARY and not operand:
                 operand = _operand(cluster)

@@ -78,6 +78,15 @@ def test_a_constant_operand_has_no_gradient() -> None:
     assert "sum" not in backward(KINDS["pointwise"], {**config, "constant": True})
 
 
+def test_a_root_runs_nothing_but_the_addition_that_models_have_before_it() -> None:
+    block = KINDS["pointwise"].build({"shape": (8, 5), "functions": ("cube", "rsqrt")})
+    x = torch.randn(8, 5)
+    with Operators() as seen:
+        y = block(x)
+    assert seen.names == ["pow", "add", "rsqrt"]
+    assert y.isfinite().all()
+
+
 def backward(kind: BlockKind, config: dict[str, Any]) -> set[str]:
     """Names of the operators that a block's backward pass runs."""
     block = kind.build(config)

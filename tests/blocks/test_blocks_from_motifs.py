@@ -67,6 +67,9 @@ EXACT: dict[str, tuple[Any, tuple[Tensor | None, ...], str, dict[str, Any]]] = {
     "arithmetic with a number": (
         lambda x: (x / 1.1) - 0.1, (r(4, 6),), "pointwise", {"functions": ("divide", "subtract")},
     ),
+    "root of a number that is added to": (
+        lambda x: torch.rsqrt(x + 256), (r(4, 6),), "pointwise", {"shape": (4, 6), "functions": ("rsqrt",)},
+    ),
     "layer of one output": (nn.Linear(16, 1), (r(8, 16),), "linear", {"outputs": 1, "weight_first_axis_in": False}),
     "one axis": (nn.Conv1d(4, 6, 3), (r(2, 4, 9),), "conv", {"size": (9,), "kernel": (3,)}),
     "three axes": (nn.Conv3d(2, 3, 3), (r(1, 2, 5, 5, 5),), "conv", {"size": (5, 5, 5)}),
