@@ -135,6 +135,7 @@ class NestedEvents:
         self._all = sorted((event for events in lists for event in events), key=_start)
 
     def of_step(self, step: Event, on_device: Iterable[Kernel] = (), works: Iterable[Event] = ()) -> StepEvents:
+        """Those that start within the step, on whatever thread; `step` need not be among them."""
         begin_ns, end_ns = step.start_ns, max(step.end_ns, step.start_ns + 1)
 
         def during(events: Sequence[Event]) -> list[Event]:

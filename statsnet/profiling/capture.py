@@ -160,15 +160,15 @@ class CaptureMode(TorchDispatchMode):
             backward = torch._C._current_graph_task_id()
             self._ranges.append(_Range(segment, node, backward, is_optimizer, self.phase))
             if is_optimizer:
-                self._begin_optimizer()
+                self._begin_optimizer(label)
         elif self._ranges:
             ended = self._ranges.pop()
             self._nodes.append((ended.node, node, ended.segment))
             if ended.is_optimizer:
                 self.phase = ended.interrupted
 
-    def _begin_optimizer(self) -> None:
-        places = self._after_backward.take()
+    def _begin_optimizer(self, label: str) -> None:
+        places = self._after_backward.take(label)
         if self.phase is None:  # nobody names the phases
             for place in places:
                 self.calls[place].phase = "optimizer"

@@ -260,7 +260,7 @@ def _phase(event: Event, outer: str) -> str:
 def _with_optimizer(leaves: list[tuple[Event, Key]], step: StepEvents) -> list[tuple[Event, Key]]:
     """The same leaves; those that a capture counts to the optimizer, outside its ranges, are the optimizer's."""
     calls = [(event.start_ns, i, key[0].replace("::", "."), key[1]) for i, (event, key) in enumerate(leaves)]
-    begun = [event.start_ns for event in step.inside if event.name.startswith(OPTIMIZER_RANGES)]
+    begun = [(event.start_ns, event.name) for event in step.inside if event.name.startswith(OPTIMIZER_RANGES)]
     found = optimizer_places(calls, begun)
     return [(event, (key[0], "optimizer", key[2]) if i in found else key) for i, (event, key) in enumerate(leaves)]
 

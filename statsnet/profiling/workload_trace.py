@@ -75,7 +75,7 @@ def representative_inputs(built: BuiltWorkload, step: Step) -> tuple[list[Repres
     groups = built.input_groups()
     _check_alike(len(groups), "have {} different sets of input shapes")
     if len(groups) > FEWEST:  # the steps of some are counted, and others are chosen
-        _check_alike([len(group) for group in groups], "have equal input shapes in other steps")
+        _check_alike([len(group) for group in groups], "have so many steps with each set of input shapes: {}")
     chosen, inputs = choose(groups, size, count)
     _check_alike(len(chosen), "need {} inputs to stand for all")
     return chosen, inputs

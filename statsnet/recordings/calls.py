@@ -42,7 +42,7 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
     calls: list[OpCall] = []
     events: dict[int, Event] = {}
     optimizer: str | None = None
-    optimizer_ns: list[int] = []
+    optimizers: list[tuple[int, str]] = []
     stack: list[tuple[Event, str, bool, Noted | None]] = [(e, "forward", False, None) for e in reversed(step.roots)]
     while stack:
         event, outer, is_inside, noted = stack.pop()
@@ -51,7 +51,7 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
         phase = phase_of(event.name, outer)
         optimizer = optimizer_of(event.name) or optimizer
         if event.name.startswith(OPTIMIZER_RANGES):
-            optimizer_ns.append(event.start_ns)
+            optimizers.append((event.start_ns, event.name))
         noted = event.noted or noted
         is_call, goes_on = _role(event, device, is_inside)
         if is_call:
@@ -66,7 +66,7 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
                 for child in reversed(event.children)
                 if event.kind != "annotation" or child.start_ns < step.step.end_ns
             )
-    for place in optimizer_places([(events[i].start_ns, i, c.op, c.phase) for i, c in enumerate(calls)], optimizer_ns):
+    for place in optimizer_places([(events[i].start_ns, i, c.op, c.phase) for i, c in enumerate(calls)], optimizers):
         calls[place].phase = "optimizer"
     return RecordedCalls(calls=calls, events=events, optimizer=optimizer)
 

@@ -170,7 +170,8 @@ def without_copies(nodes: Sequence[Node]) -> list[Node]:
 
 
 def alone_marked(nodes: Sequence[Node]) -> list[Node]:
-    """The same nodes, with those marked that do the work themselves of which other devices' are made of others."""
+    """The same nodes. Composite operators that hold no other operator here are marked: this device has a kernel for
+    them."""
     if not any(may_run_alone(node.name) for node in nodes):
         return list(nodes)
     parents = {node.id: node.parent for node in nodes}
@@ -250,7 +251,7 @@ def places_of(nodes: Sequence[Node]) -> dict[int, Place]:
 
 def _of_optimizers(nodes: Sequence[Node], places: Mapping[int, Place]) -> set[int]:
     calls = [(n.id, n.id, n.name.replace("::", "."), places[n.id].phase) for n in nodes if n.is_operator]
-    return optimizer_places(calls, (n.id for n in nodes if n.name.startswith(OPTIMIZER_RANGES)))
+    return optimizer_places(calls, ((n.id, n.name) for n in nodes if n.name.startswith(OPTIMIZER_RANGES)))
 
 
 def _inner(outer: Place, around: Node | None, node: Node) -> Place:

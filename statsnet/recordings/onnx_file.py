@@ -9,7 +9,7 @@ from typing import Any
 from statsnet.errors import FileFormatError, UsageError, first_line
 from statsnet.signatures.gzipped import read_unpacked
 
-MOST_BYTES = 2**31
+MOST_BYTES = 2**31 - 1
 """What protobuf can read. A larger model has its weights in files beside it, which are not needed."""
 
 LONG_BYTES = 2**16

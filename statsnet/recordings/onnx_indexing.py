@@ -46,13 +46,13 @@ def one_hot(call: OnnxCall) -> list[Translated]:
     return [("aten.one_hot.default", [indices | {"dtype": "int64"}, classes])]
 
 
-def filled(call: OnnxCall) -> list[Translated]:
-    """A row of numbers, or a matrix with ones on its diagonal: of the result's sizes, and its dtype."""
+def filled(call: OnnxCall) -> list[Translated] | None:
+    """A row of numbers, or a matrix with ones on its diagonal, of the result's sizes; unknown without these."""
     result, name = call.outputs[0], "arange.default" if call.op == "Range" else "eye.m"
-    return [(f"aten.{name}", [*(result["shape"] if result else ()), None])]
+    return None if result is None else [(f"aten.{name}", [*result["shape"], None])]
 
 
-INDEXING: dict[str, Callable[[OnnxCall], list[Translated]]] = {
+INDEXING: dict[str, Callable[[OnnxCall], list[Translated] | None]] = {
     "Gather": gather, "GatherElements": gather_elements, "ScatterND": scatter, "ScatterElements": scatter_elements,
     "OneHot": one_hot, "Range": filled, "EyeLike": filled,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""ONNX's operators of integers → torch's that run them: products, convolutions, and point-wise ones."""
+"""ONNX's operators of integers → torch's that run them on a CPU: products, convolutions, and point-wise ones."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def over_two_axes(tensor: dict[str, Any]) -> dict[str, Any]:
 
 def few_bits(call: OnnxCall) -> list[Translated]:
     """x [..., K] and a weight of N rows in groups, `bits` for each element. torch runs those of four bits, in groups
-    and numbers of rows that are common, and of eight; others have the same counts."""
+    and numbers of rows that are common, with a zero beside each scale; and those of eight, in one group. Others keep
+    the file's tensors."""
     x, bits, group, n = (call.input(0), *(int(call.attributes.get(k) or 0) for k in ("bits", "block_size", "N")))
     columns = x["shape"][-1] if x and x["shape"] else 0
     if x and columns and n:
@@ -76,7 +77,7 @@ def few_bits(call: OnnxCall) -> list[Translated]:
             weight = {"shape": [n, columns // 2], "dtype": "uint8"}
             scales = {"shape": [columns // group, n, 2], "dtype": x["dtype"]}
             return [("aten._weight_int4pack_mm_for_cpu.default", [left, weight, group, scales])]
-        if bits == 8:
+        if bits == 8 and group >= columns:
             weight, scales = {"shape": [n, columns], "dtype": "int8"}, {"shape": [n], "dtype": x["dtype"]}
             return [("aten._weight_int8pack_mm.default", [left, weight, scales])]
     return [("quantized.linear_dynamic.default", list(call.inputs))]

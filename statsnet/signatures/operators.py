@@ -207,7 +207,8 @@ class EncodedList(Struct, forbid_unknown_fields=True):
 
 
 def can_be_kept(args: Iterable[Any]) -> bool:
-    """Whether a signature can hold the tensors in encoded arguments: torch has more axes, and dtypes of half bytes."""
+    """Whether a signature can hold the tensors in encoded arguments: torch has more axes, and packed dtypes of 1 to 7
+    bits."""
     return all(tensor.dtype in ITEM_SIZE and len(tensor.shape) <= MOST_AXES for tensor in _each_tensor(args))
 
 

@@ -108,6 +108,14 @@ def test_a_window_takes_the_keys_near_a_query():
     assert (decoded.flops, decoded.bytes_read) == (2 * 2 * 3 * 10 * 32, 4 * 2 * 3 * 16 * (1 + 2 * 10))
 
 
+def test_packed_sequences_lose_no_token_to_rounding():
+    """Five queries and seven keys in three sequences: 2 and 3, 2 and 2, 1 and 2."""
+    q, k, offsets = tensor(5, 3, 16), tensor(7, 3, 16), tensor(4, dtype="int32")
+    got = flash(q, k, cum_seq_q=offsets, cum_seq_k=offsets, is_causal=True, window_size_left=-1, window_size_right=0)
+    assert got.flops == 2 * (5 + 3 + 2) * 3 * 32
+    assert got.bytes_read == 4 * 3 * 16 * (5 + 2 * 7) + offsets_bytes(offsets, offsets)
+
+
 def test_of_a_cache_in_pages_the_sequences_tokens_are_read():
     """Two sequences, of at most 40 tokens in pages of 16, and a pool of 50 pages."""
     q, pool = tensor(2, 3, 16), tensor(50, 16, 3, 16)

@@ -89,9 +89,9 @@ def test_an_optimizer_that_raised_and_steps_again_ends_then() -> None:
         for _ in range(2):
             with contextlib.suppress(FloatingPointError):
                 optimizer.step()
-            torch.exp(torch.ones(2))
+            torch.mm(torch.ones(2, 2), torch.ones(2, 2))
 
-    calls = [c for c in captured(step) if "neg" in c.op or "exp" in c.op]
+    calls = [c for c in captured(step) if "neg" in c.op or "mm" in c.op]
     assert [c.phase for c in calls] == ["optimizer", "forward"] * 2
 
 
@@ -123,6 +123,23 @@ def test_what_a_loop_does_to_gradients_before_the_step_is_the_optimizers() -> No
                  "_amp_update_scale_"):  # fmt: skip
         assert {phase for base, phase in phases if base in (name, f"_foreach_{name}")} == {"optimizer"}, name
     assert {phase for base, phase in phases if base in ("exp", "addmm")} == {"forward"}
+
+
+def test_what_is_done_to_gradients_between_two_optimizers_is_the_second_one_s() -> None:
+    """But not what follows before gradients are set to zero: the next inputs may be made there."""
+    layers = [nn.Linear(2, 2), nn.Linear(2, 2)]
+    first, second = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in layers)
+
+    def step() -> None:
+        layers[1](layers[0](torch.ones(1, 2))).sum().backward()
+        first.step()
+        nn.utils.clip_grad_norm_(layers[1].parameters(), 1.0)
+        second.step()
+        torch.exp(torch.ones(2))
+        second.zero_grad(set_to_none=False)
+
+    phases = {b: c.phase for c in captured(step) for b in bases([c])}
+    assert (phases["_foreach_norm"], phases["exp"]) == ("optimizer", "forward")
 
 
 def test_a_model_that_runs_between_backward_and_step_is_none_of_the_optimizers() -> None:

@@ -177,11 +177,13 @@ def runs(clusters: Sequence[Cluster]) -> bool:
     return replay_clusters(clusters, device="cpu", progress=lambda _: None).failures == []
 
 
-@pytest.mark.parametrize(("bits", "op"), [(4, "_weight_int4pack_mm_for_cpu"), (8, "_weight_int8pack_mm")])
-def test_weights_of_few_bits_can_be_run_again(bits: int, op: str, tmp_path: Path) -> None:
-    attributes = {"K": 64, "N": 16, "bits": bits, "block_size": 32}
+@pytest.mark.parametrize(
+    ("bits", "group", "op"), [(4, 32, "_weight_int4pack_mm_for_cpu"), (8, 64, "_weight_int8pack_mm")]
+)
+def test_weights_of_few_bits_can_be_run_again(bits: int, group: int, op: str, tmp_path: Path) -> None:
+    attributes = {"K": 64, "N": 16, "bits": bits, "block_size": group}
     node = helper.make_node("MatMulNBits", ["x", "u", "s"], ["y"], domain="com.microsoft", **attributes)
-    given: Given = {"x": (2, 3, 64), "u": (16, 2, 4 * bits), "s": (32,)}
+    given: Given = {"x": (2, 3, 64), "u": (16, 64 // group, group * bits // 8), "s": (16 * 64 // group,)}
     (cluster,) = read_onnx(save(tmp_path / "m.onnx", [node], given)).signature.clusters
     assert (cluster.op.split(".")[1], cluster.flops) == (op, 2 * 6 * 64 * 16)
     assert tensors_of(cluster.args)[1].nbytes == 16 * 8 * bits

@@ -273,6 +273,15 @@ def test_weights_of_half_a_byte_are_counted(tmp_path: Path) -> None:
     assert (memory.parameter_count, memory.parameter_bytes) == (4 + 3 * 15, 16 + 3 * 8)
 
 
+def test_a_row_of_unknown_length_is_not_free(tmp_path: Path) -> None:
+    """Its end is an input of the model."""
+    end = helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [])
+    limits = [onnx.numpy_helper.from_array(np.array(n, dtype=np.int64), f"n{n}") for n in (0, 1)]
+    nodes = [helper.make_node("Range", ["n0", "n", "n1"], ["y"])]
+    (cluster,) = read_onnx(save(tmp_path / "m.onnx", nodes, [end], limits)).signature.clusters
+    assert not cluster.op.startswith("aten.arange")
+
+
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
 def test_windows_that_keep_the_size_are_padded(auto_pad: str, tmp_path: Path) -> None:
     x = helper.make_tensor_value_info("x", FLOAT, [1, 4, 14, 14])

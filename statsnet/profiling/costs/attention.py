@@ -9,8 +9,10 @@ the last query belongs to the last key, as in FlashAttention.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, dimensions, last_dimension
 from statsnet.profiling.costs.registry import operator_cost
@@ -144,8 +146,10 @@ def _attended(call: OperatorCall, schema: _Schema) -> Attended:
     query, key, value = (call.tensor(schema.query + i) for i in range(3))
     causal = call.flag(schema.causal)
     if (some := _of_some(call, schema, query, key)) is not None:
-        queries, batch, keys = some.queries, some.sequences * query.shape[-2], some.keys
-        pairs = float(batch * windowed_pairs(queries, keys, *some.window))
+        batch, queries, keys = query.shape[-2], some.queries, some.keys
+        pairs = float(batch * some.pairs)
+        if not some.packed:
+            batch, queries, keys = batch * some.sequences, queries // some.sequences, keys // some.sequences
     elif _is_packed(call, schema, query):
         queries, batch, _ = _at_least(query, 3)[-3:]
         keys, pairs = _at_least(key, 3)[-3], _packed_pairs(call, schema, query, key, causal)
@@ -165,18 +169,31 @@ def _attended(call: OperatorCall, schema: _Schema) -> Attended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfSome:
-    """Attention to some of the keys that are there: sizes of each sequence, and the tokens before and behind a query
-    that it sees (None: all)."""
+    """Attention to some of the keys that are there: tokens of all sequences, and how many before and behind a query it
+    sees (None: all)."""
 
     sequences: int
     queries: int
     keys: int
     window: tuple[int | None, int | None]
+    packed: bool
+
+    @property
+    def pairs(self) -> int:
+        return sum(count * windowed_pairs(queries, keys, *self.window) for count, queries, keys in self._sizes())
 
     @property
     def keys_read(self) -> int:
         left, right = self.window
-        return self.keys if left is None or right is None else min(self.keys, self.queries + left + right)
+        if left is None or right is None:
+            return self.keys
+        return sum(count * min(keys, queries + left + right) for count, queries, keys in self._sizes())
+
+    def _sizes(self) -> Iterator[tuple[int, int, int]]:
+        """How many sequences have so many queries and keys: as equal as they can be."""
+        (queries, more_queries), (keys, more_keys) = (divmod(n, self.sequences) for n in (self.queries, self.keys))
+        for first, last in pairwise(sorted({0, more_queries, more_keys, self.sequences})):
+            yield last - first, queries + (first < more_queries), keys + (first < more_keys)
 
 
 def _of_some(call: OperatorCall, schema: _Schema, query: TensorSpec, key: TensorSpec) -> _OfSome | None:
@@ -189,14 +206,14 @@ def _of_some(call: OperatorCall, schema: _Schema, query: TensorSpec, key: Tensor
     packed = _is_packed(call, schema, query)
     offsets = call.maybe_tensor(schema.offsets)
     sequences = max(1, dimensions(query, 4)[0]) if not packed else max(1, offsets.numel - 1) if offsets else 1
-    keys = math.prod(_at_least(key, 3)[:-2]) // sequences
+    keys = math.prod(_at_least(key, 3)[:-2])
     if table is not None:
         reserved = dimensions(table, 2)[1] * dimensions(key, 4)[1]
-        keys = min(int(call.number(schema.offsets + 3, reserved)) or reserved, reserved)
-    queries = math.prod(_at_least(query, 3)[:-2]) // sequences
+        keys = sequences * min(int(call.number(schema.offsets + 3, reserved)) or reserved, reserved)
+    queries = math.prod(_at_least(query, 3)[:-2])
     if call.flag(schema.causal):
         right = 0
-    return _OfSome(sequences=sequences, queries=queries, keys=keys, window=(left, right))
+    return _OfSome(sequences=sequences, queries=queries, keys=keys, window=(left, right), packed=packed)
 
 
 def _is_packed(call: OperatorCall, schema: _Schema, query: TensorSpec) -> bool:
@@ -236,7 +253,7 @@ def _attention(call: OperatorCall, schema: _Schema) -> Cost:
     read, written = float(call.bytes_in), float(call.bytes_out)
     if (some := _of_some(call, schema, query, key)) is not None:
         there = max(1, math.prod(key.shape[:-2]))
-        read -= (key.nbytes + value.nbytes) * (1 - min(1.0, some.sequences * some.keys_read / there))
+        read -= (key.nbytes + value.nbytes) * (1 - min(1.0, some.keys_read / there))
     if schema.writes:
         read, written = read - call.tensor(0).nbytes, written + call.tensor(0).nbytes
     return call.cost(2 * sizes.pairs * (backward if schema.backward else forward), read=read, written=written)
