@@ -1,7 +1,7 @@
 """Do proxies follow models that nobody tuned for?
 
     python benchmarks/unseen.py [--seed SEED] [--mode MODE] [--mixes N] [--floor 50ms] [--others] [--limit 2h]
-    python benchmarks/unseen.py --kept FILE ...
+    python benchmarks/unseen.py --kept FILE ... [--since DATE]
 
 A seed (default: today's date) draws six workloads that no table knows and three mixes of them, all in one mode: classes
 of transformers, diffusers, torch-geometric and monai with random small configurations, and random networks of a grammar
@@ -15,7 +15,7 @@ on where it was ended. With --limit no new part is begun after that time. Run no
 --floor makes proxies whose step is at least that long, beside those that are there already. --others measures, at the
 same run time, what else may stand for a mix: its most expensive operators, a histogram of its layers, random blocks.
 --kept prints tables: every mix, then median, 95th percentile and sign of the errors, and in how many mixes kernel
-classes and coverage reach their goals.
+classes and coverage reach their goals. --since leaves out what was measured before that day.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ COUNTING_TIMEOUT_S = 120.0
 def main() -> int:
     options = _options()
     if options.kept:
-        print(markdown(latest(row for path in options.kept for row in csv_tables.read(path, UnseenRow))))
+        rows = latest(row for path in options.kept for row in csv_tables.read(path, UnseenRow))
+        print(markdown([row for row in rows if row.date >= options.since]))
         return 0
     deadline = Deadline.after(options.limit)
     mode = options.mode or mode_of(options.seed)
@@ -76,6 +77,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     options = parser(__doc__)
     options.add_argument("--kept", nargs="+", type=Path, metavar="FILE", help="print these tables, measure nothing")
+    options.add_argument("--since", default="", metavar="DATE", help="of these tables, only rows from that day on")
     options.add_argument("--seed", type=_seed, default=date.today().isoformat(), help="default: today's date")
     options.add_argument("--mode", choices=MODES, help="default: days take turns, other seeds decide by chance")
     options.add_argument("--mixes", type=int, metavar="N", help="the first N mixes alone")

@@ -53,8 +53,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "maximum": lambda x, other: torch.maximum(x, other),
     "where": lambda x, other: torch.where(other > 0, x, other),
 }
-"""Functions that are not safe for every number (logarithm, square root) make their argument safe first. The cube of a
-random number is above -256."""
+"""Functions that are not safe for every number (logarithm, square root) make their argument safe first. `rsqrt`
+adds 256: not even the cube of a random number is below -256."""
 
 BINARY = frozenset({"add", "sub", "mul", "div", "maximum", "where"})
 SQUASHING = frozenset({"tanh", "sigmoid", "hardtanh", "sin", "cos", "exp"})
@@ -150,7 +150,7 @@ class PointwiseKind(BlockKind):
             if name is None or cluster.outputs[0]["shape"] != first["shape"]:
                 break  # broadcasting to a larger operand is another block's work
             if name == "rsqrt" and functions[-1:] == ["shift"]:
-                functions.pop()  # it adds a number itself
+                functions.pop()  # the root adds a number itself
             functions.append(name)
             if name in BINARY and not operand:
                 operand = _operand(cluster)

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from statsnet.signatures.operators import MOST_AXES
+
 DTYPES = {
     "float": torch.float32, "double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
     "long int": torch.int64, "long": torch.int64, "long long": torch.int64, "int": torch.int32,
@@ -35,7 +37,6 @@ DTYPES = {
 
 LARGEST_INTEGER = 2**63 - 1
 MOST_ELEMENTS = 2**50
-MOST_AXES = 16
 MOST_NESTING = 8
 """Lists are at most two deep in real recordings."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statsnet.recordings.arguments import MOST_AXES
+from statsnet.signatures.operators import MOST_AXES
 
 Tensor = dict[str, Any] | None
 

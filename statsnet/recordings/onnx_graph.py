@@ -13,7 +13,6 @@ import numpy as np
 
 from statsnet.errors import printable
 from statsnet.profiling.capture import OpCall
-from statsnet.recordings.arguments import MOST_AXES
 from statsnet.recordings.onnx_call import NUMBERS, OnnxCall, Tensor, encoded_tensor, tensor_of_type
 from statsnet.recordings.onnx_file import onnx_package
 from statsnet.recordings.onnx_fused import DOMAINS as FUSED_DOMAINS
@@ -23,6 +22,7 @@ from statsnet.recordings.onnx_parts import Fused, FusedNode, Part
 from statsnet.recordings.onnx_quantized import result_of as quantized_result
 from statsnet.recordings.onnx_values import MOST_ELEMENTS, computed, shapes_after
 from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.operators import MOST_AXES
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
 OLD_NORMS = {

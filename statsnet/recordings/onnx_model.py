@@ -15,12 +15,11 @@ from typing import Any
 from statsnet.errors import FileFormatError
 from statsnet.profiling.build_signature import build_signature, dtype_of_elements
 from statsnet.profiling.step_trace import StepTrace
-from statsnet.recordings.arguments import MOST_AXES
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_call import IN_A_BYTE, encoded_tensor, tensor_of_type
 from statsnet.recordings.onnx_file import load_model
 from statsnet.recordings.onnx_graph import GraphReader
-from statsnet.signatures.operators import bytes_of, tensors_of
+from statsnet.signatures.operators import MOST_AXES, bytes_of, tensors_of
 
 
 def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:

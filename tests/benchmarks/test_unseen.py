@@ -220,5 +220,12 @@ def test_bad_input_is_refused(option: str, text: str, cause: str, run_program: P
     assert cause in done.stderr
 
 
+def test_a_table_s_rows_from_a_day_on_are_printed(tmp_path: Path, run_program: Program) -> None:
+    path = tmp_path / "unseen.csv"
+    add(path, [row(0, 0.1, date="2026-11-30"), row(1, 0.2, date="2026-12-01")])
+    for options, errors in (([], 2), (["--since", "2026-12-01"], 1)):
+        assert f"| statsnet, inference | {errors} |" in run_program("unseen.py", "--kept", path, *options).stdout
+
+
 def test_a_missing_table_is_named(tmp_path: Path, run_program: Program) -> None:
     assert "is no table of UnseenRows" in run_program("unseen.py", "--kept", tmp_path / "none.csv").stderr

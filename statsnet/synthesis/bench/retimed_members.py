@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -79,8 +79,7 @@ class RetimedMembers:
         named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
         timed, reasons = self._timed_again([m for m in named if at_hand(m.signature)])
         left = [m for m in named if m.name not in timed]
-        told = {m.name: silent if at_hand(m.signature) else self.setup.note for m in left}
-        apart = {m.name: again for m in left if (again := self._pace_of(m, told[m.name]))}
+        apart = {m.name: again for m in left if (again := self._pace_of(m))}
         for name, reason in reasons.items():
             speed = ", at the speed that the reference network tells" if name in apart else ""
             self.setup.note(f"{name} keeps the times of its signature{speed}: {reason}")
@@ -91,14 +90,16 @@ class RetimedMembers:
             )
         return {**timed, **apart}
 
-    def _pace_of(self, member: TargetMember, note: Callable[[str], None]) -> Measurement | None:
-        """The member's own measurement at this speed; None, and a note, if it was not profiled beside the reference
-        network, or while others slowed that down, which they do not do to all work by the same factor.
+    def _pace_of(self, member: TargetMember) -> Measurement | None:
+        """The member's own measurement at this speed; None if it was not profiled beside the reference network, or
+        while others slowed that down, which they do not do to all work by the same factor. A note says so of members
+        that are not at hand; of the others another one tells why they could not be timed.
 
         Its operators alone do not tell the speed: they take 0.9 to 1.6 times as long as in the step.
         """
         if self.speed.is_steady:
             return None
+        note = silent if at_hand(member.signature) else self.setup.note
         recorded = member.measurement
         work = reference_work(self.setup.mode, self.setup.dtype)
         if recorded.reference is None or recorded.reference.network != work:
